@@ -104,7 +104,7 @@ class SceneSource:
         match invocation.tool.name:
             case "shout":
                 return done({"loud": invocation.arguments["text"].upper()})
-            case "hold":
+            case "hold" | "long":
                 await self._hold()
                 return done("released")
             case "steps":

@@ -302,7 +302,7 @@ async def test_small_methods_answer_in_the_era_that_has_them(tmp_path: Path) -> 
         assert await scene.ask_in(session, "prompts/list") == {"prompts": []}
         found = (await scene.ask("server/discover")).json()["result"]
         assert found["supportedVersions"] == [VERSION]
-        assert set(found["capabilities"]) == {"tools", "resources", "prompts", "completions"}
+        assert set(found["capabilities"]) == {"tools", "resources", "prompts", "completions", "extensions"}
         assert (await scene.ask("resources/list")).json()["result"]["resources"] == []
 
 

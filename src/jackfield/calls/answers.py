@@ -69,13 +69,23 @@ class Answers:
         """Connects an agent's own source that nobody uses now, because a call of it is to be run."""
 
     async def submit(
-        self, call_id: str, outcome: Done | Failed, *, principal: Principal | None, run_id: str | None = None
+        self,
+        call_id: str,
+        outcome: Done | Failed,
+        *,
+        principal: Principal | None,
+        run_id: str | None = None,
+        as_caller: bool = False,
     ) -> Call:
-        """A result, or an error that is one. `principal` is None for who holds the call's signed url."""
+        """A result, or an error that is one. `principal` is None for who holds the call's signed url.
+
+        `as_caller`: whoever made a call answers what it asks, for the person behind it.
+        """
         call = still_there(await self._store.read(partial(call_tx.get_call, call_id)), call_id)
         if run_id is not None and call.run_id != run_id:
             raise Forbidden(f"Call '{call_id}' does not belong to run '{run_id}'.", param="callId")
-        if principal is not None and not may_answer(principal, call):
+        is_own = as_caller and is_question(call) and principal is not None and principal.on_record == call.principal
+        if principal is not None and not is_own and not may_answer(principal, call):
             raise Forbidden(
                 f"Key '{principal.name}' may not answer calls of '{call.tool}'. "
                 f"Use a key with the scope 'answer' or 'worker:{call.tool}'."

@@ -25,13 +25,14 @@ from jackfield.calls.questions import OpenQuestions, is_question, patience_of
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
+from jackfield.calls.waiting import wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, Unavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed, Outcome, Pending
 from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
 from jackfield.model.trace_context import via
-from jackfield.sources.base import InTransaction, Invocation, LogNote, Progress
+from jackfield.sources.base import Begun, InTransaction, Invocation, LogNote, Progress, TaskUse
 from jackfield.sources.client import (
     CallerClient,
     ClientAnswer,
@@ -87,12 +88,13 @@ class Executor:
         client: CallerClient | None = None,
         takes_pending: bool = False,
         config: dict[str, Any] | None = None,
+        tasks: TaskUse = TaskUse.REQUIRED,
     ) -> Running:
         """Take a call in hand; whoever does this also settles it."""
         running = Running(
             call, principal=principal, depth=depth, recorded=recorded, client=client, takes_pending=takes_pending
         )
-        running.config = config
+        running.config, running.tasks = config, tasks
         if self.telemetry is not None:
             running.span = self.telemetry.begin(call, self._catalog.entry(call.tool, source=call.source))
         self._running[call.id] = running
@@ -118,6 +120,10 @@ class Executor:
         running = Running(call, principal=principal, depth=0, recorded=False)
         work = await self._source_registry.execute(entry.tool.source, self._invocation(running, entry, arguments))
         return work if isinstance(work, InTransaction) else await self._checked(entry, work)
+
+    def leave_alone(self, running: Running, entry: Entry, arguments: dict[str, object]) -> None:
+        """Run an admitted call that is on record and whose caller does not wait for it."""
+        self._adopt(self.carry_out(running, entry, arguments))
 
     def tell_over(self, call: Call) -> None:
         """A call that was over when it was put on record, such as a built-in tool's in a step."""
@@ -148,7 +154,9 @@ class Executor:
 
     def begin(self, call: Call, entry: Entry, *, principal: Principal) -> None:
         """Run a call that is on record and claimed, for which nobody waits here."""
-        running = self.admit(call, principal=principal, depth=0, recorded=True, takes_pending=True)
+        running = self.admit(
+            call, principal=principal, depth=0, recorded=True, takes_pending=True, tasks=TaskUse.PREFERRED
+        )
         self._adopt(self._carry_on(running, entry, msgspec.json.decode(call.arguments)))
 
     async def _carry_on(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
@@ -173,9 +181,39 @@ class Executor:
         if isinstance(outcome, Call):
             self._adopt(self._finish(running, entry, for_caller=False))
             return outcome
+        if isinstance(outcome, Begun):
+            return await self._follow(running, outcome)
         return await self.settle(running, outcome)
 
-    async def _outcome(self, running: Running, entry: Entry, *, for_caller: bool) -> Done | Failed | Call:
+    async def _follow(self, running: Running, begun: Begun) -> Call:
+        """The work goes on at its owner: the call is pending, and any gateway looks after it from now on.
+
+        A caller that cannot be told so is kept waiting, as long as the tool may take.
+        """
+        # T13
+        await self._record(running)
+        if running.questions is not None:
+            await running.questions.end()
+        call, seconds = running.call, running.left_ms / 1000
+        try:
+            moved = await self._store.write(
+                partial(operation_tx.park_operation, call.id, begun.reference, attempt=call.attempt)
+            )
+        except Exception as fault:
+            self._give_up(running, fault)
+            raise
+        parked = still_there(moved.call, call.id)
+        self._forget(running)
+        if running.span is not None:
+            running.span.settled(parked)
+        if moved.moved:
+            self.counters.count(parked)
+            self.events.tell(events.PENDING, parked)
+        if parked.status.is_final or (running.takes_pending and not running.depth):
+            return parked
+        return await wait_until_final(self._store, call.id, seconds=max(0.0, seconds))
+
+    async def _outcome(self, running: Running, entry: Entry, *, for_caller: bool) -> Done | Failed | Begun | Call:
         """What the tool came to within its deadline. A call that lasts gets its row meanwhile.
 
         For a caller, the call itself as soon as it is parked.
@@ -189,7 +227,8 @@ class Executor:
                 return running.parked
             ended = await running.ended(within=running.left_ms / 1000)
         if ended:
-            return await self._checked(entry, _result_of(running))
+            result = _result_of(running)
+            return result if isinstance(result, Begun) else await self._checked(entry, result)
         if running.is_cut_off:
             return _stopped(running)
         running.stop()
@@ -204,8 +243,11 @@ class Executor:
                 partial(call_tx.move_deadline, call.id, attempt=call.attempt, left_ms=int(running.left_ms))
             )
 
-    async def _checked(self, entry: Entry, outcome: Outcome | InTransaction) -> Done | Failed:
+    async def _checked(self, entry: Entry, outcome: Outcome | InTransaction | Begun) -> Done | Failed:
         """The outcome as it may be stored and sent: fitting the tool's own output schema, and without secrets."""
+        if isinstance(outcome, Begun):
+            log.error("source %s began work of %s where nobody can follow it", entry.tool.source, entry.name)
+            return broken_tool(entry.name)
         if isinstance(outcome, InTransaction):
             log.error("tool %s runs only in a step of an agent's cycle, and this call is made outside one", entry.name)
             return broken_tool(entry.name)
@@ -442,6 +484,7 @@ class Executor:
             config={**entry.tool.config, **running.config} if running.config else entry.tool.config,
             trace=_no_trace if entry.tool.metadata.sensitive_output else running.failed_at,
             caller=running.principal,
+            tasks=running.tasks,
         )
 
     async def ask(self, running: Running, requests: tuple[ClientRequest, ...]) -> tuple[ClientAnswer, ...]:
@@ -508,7 +551,7 @@ async def _asked(client: CallerClient | None, requests: tuple[ClientRequest, ...
     return await client.ask(requests)
 
 
-def _result_of(running: Running) -> Outcome | InTransaction:
+def _result_of(running: Running) -> Outcome | InTransaction | Begun:
     """What a finished task came to. A source that raises is at fault itself; the log has it."""
     task, call = running.task, running.call
     assert task is not None

@@ -10,12 +10,26 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.calls.transactions import calls_in
-from jackfield.model.call import Call
-from jackfield.store.scripts import Row, Script, json_list, one
+from jackfield.calls.transactions import Moved, calls_in, get_call, insert_values, questions_of, settle_cancelled
+from jackfield.model.call import Call, Failed
+from jackfield.spaces import transactions as space_tx
+from jackfield.store.scripts import Row, Script, json_list, one, wake
 
 OFFERED_TO = "operation"
 """In place of a tool server: all gateways together have the calls of operations."""
+BEGUN_TOPIC = "operation begun"
+"""Published when work has to be looked after that no gateway has in hand."""
+
+
+class OpenQuestion(Struct, frozen=True, kw_only=True):
+    """Something that the work's owner wants to know."""
+
+    key: str
+    """Its owner's name for it."""
+    call_id: str
+    """The call that somebody answers."""
+    is_told: bool = False
+    """Whether its owner has the answer."""
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -30,6 +44,11 @@ class Operation(Struct, frozen=True, kw_only=True):
     looks: int
     faults: int
     """Looks in a row that came to nothing."""
+    said: str | None = None
+    """How it stands, in its owner's words."""
+    questions: tuple[OpenQuestion, ...] = ()
+    updated_at: int | None = None
+    """When either changed last."""
 
 
 def untaken_operations(tools: Iterable[str], *, limit: int) -> Script[list[Call]]:
@@ -46,6 +65,44 @@ def take_operation(call_id: str, *, owner: str, lease_ms: int) -> Script[Operati
     return None if row is None else _operation(row)
 
 
+def park_operation(call_id: str, reference: Raw, *, attempt: int) -> Script[Moved]:
+    """The work of a running call goes on at its owner. Not moved: the call is over, and the work is to be stopped."""
+    # T13
+    rows = yield "park_operation", {"id": call_id, "attempt": attempt}
+    yield "insert_begun_operation", {"call_id": call_id, "reference": bytes(reference).decode()}
+    yield wake(call_id)
+    yield wake(BEGUN_TOPIC)
+    call = yield from get_call(call_id)
+    if rows and call is not None and call.shown:
+        yield from space_tx.show_call(call, status=space_tx.status_shown(call))
+    return Moved(call, moved=bool(rows))
+
+
+def ask_questions(operation: Operation, asked: Iterable[Call]) -> Script[bool]:
+    """Put the newest questions of the work on record; False: it is in other hands, or the call is over."""
+    call = yield from get_call(operation.call_id)
+    if call is None or call.status.is_final:
+        return False
+    values = {"call_id": operation.call_id, "epoch": operation.epoch, "questions": _encode_questions(operation)}
+    if not (yield "note_questions", values):
+        return False
+    yield wake(operation.call_id)
+    for question in asked:
+        yield "insert_call", insert_values(question, age_ms=0)
+    return True
+
+
+def close_questions(call: Call, *, among: Iterable[str], outcome: Failed) -> Script[list[Call]]:
+    """The call is over, or its owner has stopped asking: nobody need answer these questions any more."""
+    wanted, closed = set(among), []
+    for question in (yield from questions_of(call)):
+        if question.id in wanted:
+            moved = yield from settle_cancelled(question.id, outcome)
+            if moved.moved and moved.call is not None:
+                closed.append(moved.call)
+    return closed
+
+
 def claim_operation(operation: Operation, *, owner: str, lease_ms: int) -> Script[Operation | None]:
     """Take known work in hand, as it was seen; None: another was quicker."""
     values = {"call_id": operation.call_id, "epoch": operation.epoch, "owner": owner, "lease_ms": lease_ms}
@@ -53,8 +110,11 @@ def claim_operation(operation: Operation, *, owner: str, lease_ms: int) -> Scrip
     return None if row is None else _operation(row)
 
 
-def put_off_operation(operation: Operation, *, pause_ms: int) -> Script[bool]:
-    """Let go of it, as it is now, until so much time has passed; False: it is in other hands."""
+def put_off_operation(operation: Operation, *, pause_ms: int, is_news: bool = False) -> Script[bool]:
+    """Let go of it, as it is now, until so much time has passed; False: it is in other hands.
+
+    News is what whoever follows the call should see.
+    """
     values: dict[str, Any] = {
         "call_id": operation.call_id,
         "epoch": operation.epoch,
@@ -63,8 +123,14 @@ def put_off_operation(operation: Operation, *, pause_ms: int) -> Script[bool]:
         "looks": operation.looks,
         "faults": operation.faults,
         "pause_ms": pause_ms,
+        "said": operation.said,
+        "questions": _encode_questions(operation),
+        "is_news": int(is_news),
     }
-    return (yield from one("put_off_operation", **values)) is not None
+    is_ours = (yield from one("put_off_operation", **values)) is not None
+    if is_ours and is_news:
+        yield wake(operation.call_id)
+    return is_ours
 
 
 def forget_operation(call_id: str) -> Script[None]:
@@ -112,4 +178,14 @@ def _operation(row: Row) -> Operation:
         begins=row["begins"],
         looks=row["looks"],
         faults=row["faults"],
+        said=row["said"],
+        questions=() if row["questions"] is None else _decode_questions(row["questions"]),
+        updated_at=row["updated_at"],
     )
+
+
+def _encode_questions(operation: Operation) -> str | None:
+    return msgspec.json.encode(operation.questions).decode() if operation.questions else None
+
+
+_decode_questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode

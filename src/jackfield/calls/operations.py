@@ -21,8 +21,9 @@ from jackfield.calls import events
 from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.executor import Executor
-from jackfield.calls.messages import changed, interrupted
-from jackfield.calls.operation_transactions import Operation
+from jackfield.calls.messages import changed, interrupted, question_closed
+from jackfield.calls.operation_transactions import BEGUN_TOPIC, OpenQuestion, Operation
+from jackfield.calls.questions import answer_to, question_of_work
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.tool_servers import offer_topic
 from jackfield.catalog.catalog import Catalog, Entry
@@ -31,7 +32,17 @@ from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.tool import Tool
 from jackfield.model.trace_context import via
 from jackfield.protocol.backoff import backoff
-from jackfield.sources.base import Begun, Invocation, Look, Progress
+from jackfield.sources.base import (
+    AskingSource,
+    Begun,
+    ElicitAnswer,
+    ElicitRequest,
+    Invocation,
+    Look,
+    OperatingSource,
+    Progress,
+)
+from jackfield.sources.mcp.handlers import with_defaults
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 
@@ -54,6 +65,10 @@ MOST_FAULTS = 5
 """Senseless answers in a row after which work is given up. A service that is away is asked until the call expires."""
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 10.0
+SHORTEST_PAUSE = 0.1
+MOST_QUESTIONS = 50
+"""Questions that one piece of work may ask in all."""
+LONGEST_SAID = 2_000
 
 
 class Operations:
@@ -84,12 +99,15 @@ class Operations:
         """Those of them whose first answer is the result."""
         self._known: dict[str, None] = {}
         """Calls whose work this gateway looked after last: it hears when one of them is stopped."""
+        self._asked: dict[str, str] = {}
+        """Their open questions, by the question's id: it hears when one of them is answered."""
 
     async def run(self) -> None:
         """Look after all there is, until cancelled."""
         while True:
             self._woken.clear()
-            with self._store.bus.listen(*map(offer_topic, self._names()), *self._known, event=self._woken):
+            topics = (BEGUN_TOPIC, *map(offer_topic, self._names()), *self._known, *self._asked)
+            with self._store.bus.listen(*topics, event=self._woken):
                 try:
                     await self._look_around()
                 except Exception:
@@ -118,10 +136,12 @@ class Operations:
         if self._names() and room > 0:
             for call in await self._store.read(partial(operation_tx.untaken_operations, self._names(), limit=room)):
                 await self._take(call)
-        over = await self._store.read(partial(call_tx.settled_among, self._known)) if self._known else []
+        heard = [*self._known, *self._asked]
+        over = await self._store.read(partial(call_tx.settled_among, heard)) if heard else []
         for call_id in over:
-            del self._known[call_id]
-            self._break_off(call_id)
+            if self._known.pop(call_id, call_id) is None:
+                self._break_off(call_id)
+        over += [asker for call_id in over if (asker := self._asked.pop(call_id, None)) is not None]
         due = await self._store.read(partial(operation_tx.operations_among, over)) if over else []
         due += await self._store.read(partial(operation_tx.due_operations, limit=AT_ONCE))
         for operation in due:
@@ -246,9 +266,11 @@ class Operations:
         if entry is None:
             await self._pause(looked, None)
             return
+        invocation = self._invocation(call, entry)
         try:
             source = self._source_registry.operating(call.source, tool=call.tool)
-            stands = await source.look(self._invocation(call, entry), reference)
+            looked = await self._pass_on_answers(looked, invocation, source, reference)
+            stands = await source.look(invocation, reference)
         except Refused as away:
             log.info("the work of call %s cannot be looked at now: %s", call.id, away)
             await self._pause(looked, entry.tool)
@@ -257,13 +279,73 @@ class Operations:
         else:
             await self._seen(looked, call, entry.tool, stands)
 
+    async def _pass_on_answers(
+        self, operation: Operation, invocation: Invocation, source: OperatingSource, reference: Raw
+    ) -> Operation:
+        """Tell the work's owner what was answered since the last look. It may hear an answer twice, never none."""
+        open_now = [question for question in operation.questions if not question.is_told]
+        if not open_now or not isinstance(source, AskingSource):
+            return operation
+        answers: dict[str, ElicitAnswer] = {}
+        for question in open_now:
+            asked = await self._store.read(partial(call_tx.get_call, question.call_id))
+            if asked is None or asked.status.is_final:
+                answers[question.key] = ElicitAnswer(action="cancel") if asked is None else _whole_answer(asked)
+            else:
+                self._asked[question.call_id] = operation.call_id
+        if not answers:
+            return operation
+        await source.answer(invocation, reference, answers)
+        told = [
+            msgspec.structs.replace(question, is_told=question.is_told or question.key in answers)
+            for question in operation.questions
+        ]
+        return msgspec.structs.replace(operation, questions=tuple(told))
+
     async def _seen(self, operation: Operation, call: Call, tool: Tool, stands: Look) -> None:
         if stands.outcome is not None:
             await self._settle(operation, call, stands.outcome)
             return
+        said = None if stands.message is None else self._redactor.text(stands.message)[:LONGEST_SAID]
         if stands.progress is not None:
             self._tell(call, tool, stands.progress)
-        await self._pause(msgspec.structs.replace(operation, faults=0), tool)
+        elif said is not None and said != operation.said:
+            self._tell(call, tool, Progress(progress=operation.looks, message=said))
+        asked = await self._asking(operation, call, stands.questions)
+        if tool.metadata.sensitive_output:
+            said = None
+        is_news = said != operation.said or asked.questions != operation.questions
+        seen = msgspec.structs.replace(asked, faults=0, said=said)
+        await self._pause(seen, tool, owner_wants=stands.pause, is_news=is_news)
+
+    async def _asking(self, operation: Operation, call: Call, questions: tuple[ElicitRequest, ...]) -> Operation:
+        """Put on record what the owner asks and has not asked before. Each key is one question."""
+        known = {question.key for question in operation.questions}
+        room = MOST_QUESTIONS - len(known)
+        new = [self._redactor.question(question) for question in questions if question.key not in known][:room]
+        if not new:
+            return operation
+        rows = [question_of_work(question, call) for question in new]
+        added = (OpenQuestion(key=question.key, call_id=row.id) for question, row in zip(new, rows, strict=True))
+        asking = msgspec.structs.replace(operation, questions=(*operation.questions, *added))
+        if not await self._store.write(partial(operation_tx.ask_questions, asking, rows)):
+            return operation
+        for row in rows:
+            self._asked[row.id] = call.id
+            self._executor.counters.count(row)
+            self._executor.events.tell(events.PENDING, row)
+        return asking
+
+    async def _close_questions(self, operation: Operation, call: Call) -> None:
+        """The call is over, and so are its questions."""
+        ids = [question.call_id for question in operation.questions]
+        for call_id in ids:
+            self._asked.pop(call_id, None)
+        if ids:
+            script = partial(operation_tx.close_questions, call, among=ids, outcome=question_closed(call.id))
+            for closed in await self._store.write(script):
+                self._executor.counters.count(closed)
+                self._executor.events.tell(events.SETTLED, closed)
 
     async def _puzzled(self, operation: Operation, call: Call, tool: Tool, fault: JackfieldError) -> None:
         faults = operation.faults + 1
@@ -272,10 +354,15 @@ class Operations:
             return
         await self._pause(msgspec.structs.replace(operation, faults=faults), tool)
 
-    async def _pause(self, operation: Operation, tool: Tool | None) -> None:
+    async def _pause(
+        self, operation: Operation, tool: Tool | None, *, owner_wants: float | None = None, is_news: bool = False
+    ) -> None:
         """Look again when it is time; this gateway wakes for it, and any other does within a second."""
         seconds = pause_of(tool, operation.looks)
-        if await self._store.write(partial(operation_tx.put_off_operation, operation, pause_ms=round(seconds * 1000))):
+        if owner_wants is not None:
+            seconds = min(max(owner_wants, SHORTEST_PAUSE), LONGEST_PAUSE)
+        put_off = partial(operation_tx.put_off_operation, operation, pause_ms=round(seconds * 1000), is_news=is_news)
+        if await self._store.write(put_off):
             asyncio.get_running_loop().call_later(seconds + 0.002, self._woken.set)
 
     async def _end(self, operation: Operation, call: Call | None) -> None:
@@ -288,6 +375,8 @@ class Operations:
                 await source.halt(self._invocation(call, entry), reference)
             except JackfieldError as fault:
                 log.warning("the work of call %s, which was cancelled, could not be stopped: %s", call.id, fault)
+        if call is not None:
+            await self._close_questions(operation, call)
         await self._store.write(partial(operation_tx.forget_operation, operation.call_id))
 
     async def _settle(self, operation: Operation, call: Call, outcome: Done | Failed) -> None:
@@ -303,6 +392,7 @@ class Operations:
         elif moved.call is not None and moved.call.status is CallStatus.CANCELLED:
             await self._end(operation, moved.call)
             return
+        await self._close_questions(operation, call)
         await self._store.write(partial(operation_tx.forget_operation, call.id))
 
     def _invocation(self, call: Call, entry: Entry, *, timeout_ms: int | None = None) -> Invocation:
@@ -325,6 +415,14 @@ class Operations:
         if tool.metadata.sensitive_output:
             progress = msgspec.structs.replace(progress, message=None)
         self._executor.events.tell(events.PROGRESS, call, progress=self._redactor.progress(progress))
+
+
+def _whole_answer(question: Call) -> ElicitAnswer:
+    """What somebody said, with the form's own defaults where that leaves something out."""
+    answer, schema = answer_to(question), msgspec.json.decode(question.arguments).get("schema")
+    if answer.action != "accept" or not isinstance(schema, dict):
+        return answer
+    return ElicitAnswer(action="accept", content=with_defaults(answer.content or {}, schema))
 
 
 def begin_ms(call: Call, tool: Tool) -> int:

@@ -18,7 +18,7 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.executor import Executor
-from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over
+from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over, left_alone
 from jackfield.calls.rows import whole_result
 from jackfield.calls.running import Running
 from jackfield.calls.transactions import Moved, Started
@@ -36,7 +36,7 @@ from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.model.tool import BUILTIN, CALLER, CallKind
 from jackfield.model.trace_context import via
-from jackfield.sources.base import InTransaction, Invocation
+from jackfield.sources.base import InTransaction, Invocation, TaskUse
 from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
 
@@ -106,7 +106,8 @@ class Pipeline:
             case Ask():
                 return Prepared(request=request, entry=entry, call=asked_first(call))
             case Allow() if entry.answered_by_others:
-                return Prepared(request=request, entry=entry, call=handed_over(call, is_async=entry.tool.is_async))
+                is_async = entry.tool.is_async or request.tasks.is_followed
+                return Prepared(request=request, entry=entry, call=handed_over(call, is_async=is_async))
             case Allow():
                 return Prepared(request=request, entry=entry, call=call)
 
@@ -311,6 +312,8 @@ class Pipeline:
 
     async def _execute(self, prepared: Prepared) -> Call:
         call, request = prepared.call, prepared.request
+        if request.tasks is not TaskUse.REQUIRED and _is_left_alone(prepared):
+            return await self._leave_alone(prepared)
         is_bare = request.idempotency_key is None and call.agent is None
         if not is_bare:
             started = await self._store.write(partial(call_tx.start_call, call, claim=claim_of(request)))
@@ -318,6 +321,18 @@ class Pipeline:
                 return await self._earlier(started.call, same_body=started.same_body)
         running = self._admit(call, request, recorded=not is_bare)
         return await self._executor.carry_out(running, prepared.entry, request.arguments)
+
+    async def _leave_alone(self, prepared: Prepared) -> Call:
+        """Run a call on record whose caller is answered at once and follows it as a task."""
+        call, request = left_alone(prepared.call), prepared.request
+        started = await self._store.write(partial(call_tx.start_call, call, claim=claim_of(request)))
+        if not started.fresh or started.call is None:
+            if started.call is not None and started.same_body:
+                return started.call  # it is followed as it is, too
+            return await self._earlier(started.call, same_body=started.same_body)
+        running = self._admit(started.call, request, recorded=True)
+        self._executor.leave_alone(running, prepared.entry, request.arguments)
+        return started.call
 
     def _admit(self, call: Call, request: CallRequest, *, recorded: bool) -> Running:
         return self._executor.admit(
@@ -328,6 +343,7 @@ class Pipeline:
             client=request.client,
             takes_pending=request.takes_pending,
             config=request.config or None,
+            tasks=request.tasks,
         )
 
     async def whole_result(self, call: Call) -> Raw | None:
@@ -439,6 +455,12 @@ def _agent_of(entry: Entry, request: CallRequest) -> str | None:
     if entry.tool.source == BUILTIN:
         return request.agent
     return acting_agent(request.principal, request.agent)
+
+
+def _is_left_alone(prepared: Prepared) -> bool:
+    """Whether whoever asks is answered before the tool is: as it asked, or because the tool takes long."""
+    use = prepared.request.tasks
+    return use is TaskUse.AT_ONCE or (use is TaskUse.PREFERRED and prepared.entry.tool.metadata.long_running)
 
 
 def _tool_id(entry: Entry) -> str:

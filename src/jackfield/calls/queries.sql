@@ -336,6 +336,19 @@ VALUES (:call_id, :owner, 1, NULL, 1, 0, 0, clock_ms() + :lease_ms, clock_ms())
 ON CONFLICT (call_id) DO NOTHING
 RETURNING *
 
+-- name: park_operation
+-- T13: the work of the executor's call goes on at its owner; no gateway holds anything, so any may look after it.
+UPDATE calls SET status = 'pending', attempt = 0, owner = NULL, offered_to = 'operation',
+    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL THEN 'inbox' END),
+    first_reply = COALESCE(first_reply, 'pending'), expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
+WHERE id = :id AND status = 'running' AND attempt = :attempt AND attempt >= 1
+RETURNING *
+
+-- name: insert_begun_operation
+INSERT INTO operations (call_id, owner, epoch, reference, begins, looks, faults, next_at, created_at)
+VALUES (:call_id, NULL, 1, :reference, 1, 0, 0, clock_ms(), clock_ms())
+ON CONFLICT (call_id) DO NOTHING
+
 -- name: untaken_operations
 -- The first condition is the index's own, word for word.
 SELECT * FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NULL AND tool IN (each_of(:ids))
@@ -349,7 +362,14 @@ RETURNING *
 
 -- name: put_off_operation
 UPDATE operations SET owner = NULL, reference = COALESCE(:reference, reference), begins = :begins, looks = :looks,
-    faults = :faults, next_at = clock_ms() + :pause_ms
+    faults = :faults, next_at = clock_ms() + :pause_ms, said = :said, questions = :questions,
+    updated_at = CASE WHEN :is_news = 1 THEN clock_ms() ELSE updated_at END
+WHERE call_id = :call_id AND epoch = :epoch
+RETURNING call_id
+
+-- name: note_questions
+-- In the transaction that puts them on record; only who has the work in hand asks.
+UPDATE operations SET questions = :questions, updated_at = clock_ms()
 WHERE call_id = :call_id AND epoch = :epoch
 RETURNING call_id
 

@@ -95,10 +95,7 @@ class OpenQuestions:
             written.clear()
             question = await self._store.read(partial(call_tx.get_call, question_id))
             if question is None or question.status.is_final:
-                outcome = None if question is None else question.outcome
-                return (
-                    msgspec.json.decode(outcome.result, type=ElicitAnswer) if isinstance(outcome, Done) else CANCELLED
-                )
+                return CANCELLED if question is None else answer_to(question)
             if self._is_over:
                 return CANCELLED
             asker = await self._store.read(partial(call_tx.get_call, self._running.call.id))
@@ -138,6 +135,17 @@ class OpenQuestions:
         running.resume(moved.call if moved.moved else None)
         if moved.moved and moved.call is not None:
             self._tell(moved.call)
+
+
+def question_of_work(question: ElicitRequest, asked_by: Call) -> Call:
+    """The row of a question of work that goes on at its owner: any gateway passes the answer on."""
+    return _question_call(question, asked_by, owner=None, may_take=asked_by.longest_wait_ms)
+
+
+def answer_to(question: Call) -> ElicitAnswer:
+    """What somebody said, once the question is settled; else that nobody did."""
+    outcome = question.outcome
+    return msgspec.json.decode(outcome.result, type=ElicitAnswer) if isinstance(outcome, Done) else CANCELLED
 
 
 def patience_of(running: Running) -> float:
@@ -193,8 +201,8 @@ def _has_default(fields: dict[str, Any], name: Any) -> bool:
     return isinstance(field, dict) and "default" in field
 
 
-def _question_call(question: ElicitRequest, asked_by: Call, *, owner: str, may_take: int) -> Call:
-    """The row of a question. It ends with the gateway that asks, which is therefore its owner."""
+def _question_call(question: ElicitRequest, asked_by: Call, *, owner: str | None, may_take: int) -> Call:
+    """The row of a question. One that ends with the gateway that asks has it as its owner."""
     asked = {"message": question.message, "schema": question.schema, "url": question.url}
     asked |= {"tool": asked_by.tool, "call_id": asked_by.id}
     milliseconds = may_take + int(GRACE_SECONDS * 1000)

@@ -14,6 +14,7 @@ from jackfield.calls.transactions import Claim
 from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.principal import Principal, Scope
+from jackfield.sources.base import TaskUse
 from jackfield.sources.client import CallerClient
 
 
@@ -41,6 +42,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """The MCP client that made the request, if one did."""
     takes_pending: bool = False
     """Whoever asks can be told that the call is pending: a question to somebody then does not hold them up."""
+    tasks: TaskUse = TaskUse.REQUIRED
+    """Whether the call may go on as a task. Who follows tasks takes pending calls too."""
     begins_run: bool = False
     """`run_id` is a run of the gateway's own, which need not be on record yet."""
     asks_first: bool = False
@@ -96,6 +99,13 @@ def handed_over(call: Call, *, is_async: bool) -> Call:
     return msgspec.structs.replace(
         handed, status=CallStatus.PENDING, delivery=Delivery.INBOX, first_reply=FirstReply.PENDING, waiter=None
     )
+
+
+def left_alone(call: Call) -> Call:
+    """The row of a call that runs here and whose caller does not wait for it."""
+    if call.agent is None:
+        return msgspec.structs.replace(call, waiter=None)
+    return msgspec.structs.replace(call, delivery=Delivery.INBOX, first_reply=FirstReply.PENDING, waiter=None)
 
 
 def claim_of(request: CallRequest) -> Claim | None:

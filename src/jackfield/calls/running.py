@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jackfield.calls.telemetry import CallSpan
 from jackfield.model.call import Call, Outcome
 from jackfield.model.principal import Principal
-from jackfield.sources.base import InTransaction
+from jackfield.sources.base import Begun, InTransaction, TaskUse
 from jackfield.sources.client import CallerClient
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Running:
         "stopping",
         "takes_pending",
         "task",
+        "tasks",
         "trace",
         "writing",
     )
@@ -68,6 +69,7 @@ class Running:
         self.client = client
         """The MCP client that made it, if one did. What that cannot answer is asked of whoever answers calls."""
         self.takes_pending = takes_pending
+        self.tasks = TaskUse.REQUIRED
         self.config: dict[str, Any] | None = None
         """Options that its request gives the tool."""
         self.questions: OpenQuestions | None = None
@@ -76,7 +78,7 @@ class Running:
         """Where the tool's own code failed."""
         self.parked: Call | None = None
         """The call as it is on record while it waits for an answer."""
-        self.task: asyncio.Task[Outcome | InTransaction] | None = None
+        self.task: asyncio.Task[Outcome | InTransaction | Begun] | None = None
         self.is_cut_off = False
         """The tool was told to stop and did not: nobody waits for it any more."""
         self._waiter: asyncio.Future[None] | None = None
@@ -148,7 +150,7 @@ class Running:
         self.writing = asyncio.get_running_loop().create_future()
         self.writing.set_result(None)
 
-    def run(self, task: asyncio.Task[Outcome | InTransaction]) -> None:
+    def run(self, task: asyncio.Task[Outcome | InTransaction | Begun]) -> None:
         """This task is the tool at work."""
         self.task = task
         task.add_done_callback(self._release)

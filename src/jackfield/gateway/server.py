@@ -32,6 +32,7 @@ from jackfield.http.response import Sanitizer
 from jackfield.http.streams import Streams
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp.server import McpServer
+from jackfield.mcp.tasks import Tasks
 from jackfield.model.text import counted
 from jackfield.responses.run import Responder
 from jackfield.responses.service import ResponseService
@@ -154,6 +155,13 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         pipeline=gateway.pipeline,
         sources=gateway.source_registry,
         session_tools=gateway.session_tools,
+        tasks=Tasks(
+            store=gateway.store,
+            catalog=gateway.catalog,
+            pipeline=gateway.pipeline,
+            answers=gateway.answers,
+            keep_days=settings.keep_days,
+        ),
         scenario=settings.scenario,
         url=settings.url,
         groups=gateway.groups,

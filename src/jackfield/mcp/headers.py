@@ -28,7 +28,14 @@ from jackfield.protocol.mcp import (
 VERSION_HEADER = mcp.VERSION_HEADER.encode()
 METHOD_HEADER = mcp.METHOD_HEADER.encode()
 NAME_HEADER = mcp.NAME_HEADER.encode()
-_NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """Methods whose subject stands in `Mcp-Name` too, and the parameter that has it."""
 
 

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from jackfield import __version__
-from jackfield.calls.records import execute_answer
+from jackfield.calls.records import ExecuteAnswer, execute_answer
 from jackfield.catalog.merge import Entry
 from jackfield.errors import Refused
 from jackfield.http.response import encode
-from jackfield.model.call import Call
+from jackfield.model.call import Call, Delivery
 from jackfield.model.content import SERVER_INFO, Content, expand, without_connection, wrapping_of
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.protocol.jsonrpc import ErrorObject
@@ -32,22 +32,33 @@ def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
     """The result of a call. `url` is the gateway's, for the link to a pending call."""
     answer = execute_answer(call)
     tool = entry.tool
-    promised = promises_output(tool, modern=revision == MODERN)
-    wrapping = wrapping_of(tool.output_schema) if tool.kind is ToolKind.MCP else None
     if not answer.status.is_final:
         assert answer.result is not None
+        promised = promises_output(tool, modern=revision == MODERN)
         content = _waiting(answer.result, call.id, url)
         return _encoded(content, revision=revision, call_id=call.id, is_error=promised, is_structured=not promised)
+    return _outcome(answer, tool, revision=revision)
+
+
+def outcome_result(call: Call, tool: Tool, *, revision: str) -> bytes:
+    """The result of a call that is over, wherever its outcome was to go."""
+    return _outcome(execute_answer(msgspec.structs.replace(call, delivery=Delivery.INLINE)), tool, revision=revision)
+
+
+def _outcome(answer: ExecuteAnswer, tool: Tool, *, revision: str) -> bytes:
+    promised = promises_output(tool, modern=revision == MODERN)
+    wrapping = wrapping_of(tool.output_schema) if tool.kind is ToolKind.MCP else None
+    call_id = answer.call_id
     if answer.error is None:
         assert answer.result is not None
         # What stands in for a large result does not fit the schema that the tool promises to keep.
-        apart = promised and may_be_notice(answer.result, call.id)
+        apart = promised and may_be_notice(answer.result, call_id)
         content = expand(answer.result, wrapping=wrapping)
-        return _encoded(content, revision=revision, call_id=call.id, is_error=apart, is_structured=not apart)
+        return _encoded(content, revision=revision, call_id=call_id, is_error=apart, is_structured=not apart)
     result = answer.result
     content = _text(answer.error.message) if result is None else expand(result, wrapping=wrapping)
     is_structured = tool.output_schema is None
-    return _encoded(content, revision=revision, call_id=call.id, is_error=True, is_structured=is_structured)
+    return _encoded(content, revision=revision, call_id=call_id, is_error=True, is_structured=is_structured)
 
 
 def promises_output(tool: Tool, *, modern: bool) -> bool:

@@ -21,6 +21,7 @@ from jackfield.mcp.reading import CAPABILITIES, Reading, not_found
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
 from jackfield.mcp.session_tools import SessionTools, session_request
 from jackfield.mcp.sessions import Caller, McpSession, McpSessions
+from jackfield.mcp.tasks import Tasks
 from jackfield.mcp.tools_call import ToolCalls
 from jackfield.mcp.tools_list import (
     SEARCH_TOOLS,
@@ -44,7 +45,7 @@ from jackfield.protocol.jsonrpc import (
     text_param,
 )
 from jackfield.protocol.manifest import ScenarioInfo
-from jackfield.protocol.mcp import LOG_LEVELS, MODERN, negotiated
+from jackfield.protocol.mcp import LOG_LEVELS, MODERN, TASKS, negotiated
 from jackfield.sources.supervisor import SourceRegistry
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class McpServer:
         pipeline: Pipeline,
         sources: SourceRegistry,
         session_tools: SessionTools,
+        tasks: Tasks,
         scenario: ScenarioInfo,
         url: str,
         groups: Groups | None = None,
@@ -79,8 +81,9 @@ class McpServer:
         self._sources = sources
         self._scenario = scenario
         self._definitions = Definitions()
+        self.tasks = tasks
         self.client_requests = ClientRequests()
-        self._calling = ToolCalls(catalog, pipeline, client_requests=self.client_requests, url=url)
+        self._calling = ToolCalls(catalog, pipeline, client_requests=self.client_requests, tasks=tasks, url=url)
         self._session_tools = session_tools
         self.followers = ResourceFollowers(catalog, sources)
         self._reading = Reading(catalog, pipeline, sources, self._calling)
@@ -98,6 +101,9 @@ class McpServer:
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
             "server/discover": self._discover,
+            "tasks/get": tasks.get,
+            "tasks/update": tasks.update,
+            "tasks/cancel": tasks.cancel,
         }
 
     async def answer(self, caller: Caller, exchange: McpExchange) -> RpcOutcome:
@@ -147,7 +153,7 @@ class McpServer:
     async def _discover(self, _request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         result = {
             "supportedVersions": [MODERN],
-            "capabilities": {"tools": {"listChanged": True}, **CAPABILITIES},
+            "capabilities": {"tools": {"listChanged": True}, **CAPABILITIES, "extensions": {TASKS: {}}},
             "instructions": self._instructions(caller),
             "ttlMs": FRESH_MS,
             "cacheScope": "private",

@@ -16,7 +16,7 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.receipts import StreamedCall
 from jackfield.calls.requests import CallRequest
 from jackfield.calls.telemetry import continue_trace
-from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFound
 from jackfield.http.streams import until_done
 from jackfield.mcp.client_requests import ClientRequests, InputRounds, raise_missing_capability
@@ -24,6 +24,7 @@ from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.headers import check_param_headers
 from jackfield.mcp.results import call_result, refusal_result
 from jackfield.mcp.sessions import Caller
+from jackfield.mcp.tasks import Tasks, ask_before_task, raise_task_only
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
@@ -36,7 +37,7 @@ from jackfield.protocol.jsonrpc import (
     object_param,
 )
 from jackfield.protocol.mcp import CANCELLED, LOG_LEVELS
-from jackfield.sources.base import LogNote, Progress
+from jackfield.sources.base import LogNote, Progress, TaskUse
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,13 @@ CANCEL_TRIES = 100
 class ToolCalls:
     """Makes the calls of MCP clients."""
 
-    def __init__(self, catalog: Catalog, pipeline: Pipeline, *, client_requests: ClientRequests, url: str) -> None:
+    def __init__(
+        self, catalog: Catalog, pipeline: Pipeline, *, client_requests: ClientRequests, tasks: Tasks, url: str
+    ) -> None:
         self._catalog = catalog
         self._pipeline = pipeline
         self._client_requests = client_requests
+        self._tasks = tasks
         self._url = url
         self._cancelling: set[asyncio.Task[None]] = set()
 
@@ -72,21 +76,34 @@ class ToolCalls:
         continue_trace(_trace_in(request.meta) if in_meta else caller.headers)
         if caller.is_modern:
             check_param_headers(entry, arguments, caller.headers)
+        use, client = self._tasks.use_of(request, caller), self._client_requests.client_of(caller, exchange)
         call_request = CallRequest(
             tool=entry.name,
             arguments=arguments,
             principal=caller.principal,
             over_http=True,
-            client=self._client_requests.client_of(caller, exchange),
+            client=client if not use.is_followed else ask_before_task(client, exchange),
+            takes_pending=use.is_followed,
+            tasks=use,
         )
         try:
             call = await self._execute(call_request, exchange, caller)
         except Refused as refusal:
+            if use is TaskUse.AT_ONCE:
+                raise RpcError(INVALID_PARAMS, refusal.message, {"code": refusal.code}) from None
             return refusal_result(refusal, revision=caller.revision)
         if exchange.is_cancelled and call.status is CallStatus.CANCELLED:
             raise RpcError(CANCELLED, "Request cancelled")
-        if caller.is_modern:
-            raise_missing_capability(call)
+        return await self._result(call, entry, caller, use)
+
+    async def _result(self, call: Call, entry: Entry, caller: Caller, use: TaskUse) -> bytes:
+        if use is TaskUse.AT_ONCE or (use.is_followed and not call.status.is_final):
+            return await self._tasks.created(call, caller)
+        if call.error is not None:
+            if caller.is_modern:
+                raise_missing_capability(call)
+            else:
+                raise_task_only(call, caller)
         return call_result(call, entry, revision=caller.revision, url=self._url)
 
     async def read(self, call_request: CallRequest, request: RpcRequest, caller: Caller, exchange: McpExchange) -> Call:

@@ -5,7 +5,7 @@ given by the catalog, because it must be unique there.
 """
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
@@ -266,6 +266,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """A foreign tool's definition exactly as its server gave it."""
     via: tuple[str, ...] = ()
     """The houses that pass it on to us, the nearest first; empty where its owner is no gateway."""
+    task_support: Literal["required", "optional", "forbidden"] | None = None
+    """Whether its MCP server runs it as a task of 2025-11-25 (`execution.taskSupport`)."""
     is_followable: bool = False
     """Its source can have work begun at its owner and follow it there, whoever began it."""
     operation: CallKind = CallKind.TOOL

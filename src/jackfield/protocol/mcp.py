@@ -31,6 +31,14 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 """Keys of `_meta`, from 2026-07-28 on."""
 
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension of 2026-07-28; before, tasks are part of 2025-11-25 itself."""
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+"""In `_meta`, at 2025-11-25: the task that a message belongs to."""
+WITH_CORE_TASKS = LATEST_HANDSHAKE
+NEEDS_TASKS: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+"""The data of a `MISSING_CAPABILITY` that declaring tasks would mend."""
+
 INITIALIZE = "initialize"
 DISCOVER = "server/discover"
 ELICIT = "elicitation/create"

@@ -6,6 +6,7 @@ another package in the entry-point group `jackfield.sources`.
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -67,6 +68,24 @@ class Listing(Struct, frozen=True, kw_only=True):
     """Whoever declares these tools may declare them anew: a changed definition is not held."""
 
 
+class TaskUse(Enum):
+    """Whether a call may go on as a task: at its owner after the caller was answered."""
+
+    NEVER = "never"
+    """The caller gets the result, or an error that says what it lacks."""
+    REQUIRED = "required"
+    """Only where its owner has no other way; the call is pending then."""
+    PREFERRED = "preferred"
+    """Wherever its owner wants to: the caller follows tasks."""
+    AT_ONCE = "at_once"
+    """The caller has asked for a task and does not wait for anything."""
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the caller knows tasks, and a call that waits is one."""
+        return self in (TaskUse.PREFERRED, TaskUse.AT_ONCE)
+
+
 def _trace_nothing(_: str) -> None:
     """Where nobody keeps tracebacks."""
 
@@ -110,6 +129,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """Takes a traceback of the tool's own code, for the gateway's operator and nobody else. From any thread."""
     caller: Principal | None = None
     """Who calls, with all that the key may do: for the gateway's own tools."""
+    tasks: TaskUse = TaskUse.REQUIRED
+    """Whether `execute` may answer with `Begun`."""
 
     async def elicit(self, question: ElicitRequest) -> ElicitAnswer:
         """Ask the person behind the call. Where nobody can be asked, they have closed the form."""
@@ -146,10 +167,11 @@ class Source(Protocol):
     async def refresh(self) -> Listing:
         """Read the tools anew."""
 
-    async def execute(self, invocation: Invocation) -> Outcome | InTransaction:
+    async def execute(self, invocation: Invocation) -> "Outcome | InTransaction | Begun":
         """Run one call. A failing tool is a `Failed`, not an exception; cancellation stops the work.
 
-        A built-in tool of agents may hand back a script for the transaction of the step that made the call.
+        A built-in tool of agents may hand back a script for the transaction of the step that made the call. A source
+        whose work goes on at its owner (`OperatingSource`) may hand back what finds it again.
         """
 
     def can_execute(self, tool: Tool) -> bool:
@@ -224,6 +246,12 @@ class Look(Struct, frozen=True, kw_only=True):
     outcome: Done | Failed | None = None
     """None: it goes on."""
     progress: Progress | None = None
+    message: str | None = None
+    """How it stands, in its owner's words."""
+    questions: tuple[ElicitRequest, ...] = ()
+    """What its owner wants to know before it goes on, each under a key of its own."""
+    pause: float | None = None
+    """Seconds after which its owner wants to be asked again."""
 
 
 @runtime_checkable
@@ -244,6 +272,14 @@ class OperatingSource(Protocol):
 
     def begins_once(self, tool: Tool) -> bool:
         """Whether the same call, begun a second time, is known as the same and not carried out twice."""
+
+
+@runtime_checkable
+class AskingSource(OperatingSource, Protocol):
+    """A source whose work may ask questions while it goes on (`Look.questions`)."""
+
+    async def answer(self, invocation: Invocation, reference: Raw, answers: dict[str, ElicitAnswer]) -> None:
+        """Give answers to what the work asked, by their keys. The same answer may be given twice."""
 
 
 class ToolCaller(Protocol):

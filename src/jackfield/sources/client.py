@@ -21,6 +21,8 @@ class ElicitRequest(Struct, frozen=True, kw_only=True):
     url: str | None = None
     key: str = "question"
     """What whoever asks calls the question, among those it has in one call."""
+    is_retried: bool = False
+    """Its server has answered the call with the question, and is called again with the answer."""
 
 
 class ElicitAnswer(Struct, frozen=True, kw_only=True):
@@ -68,7 +70,16 @@ class CallerClient(Struct, frozen=True, kw_only=True):
     """As it declared them."""
     ask: AskClient | None = None
     """None: nothing can be put to it while the call runs."""
+    is_waiting: Callable[[], bool] | None = None
+    """For a client that follows tasks: whether its request is still open.
+
+    A question that comes up later, or that its server does not retry, makes the call a task which needs input.
+    """
 
     def takes(self, request: ClientRequest) -> bool:
-        """Whether it declares that it answers such requests."""
-        return self.ask is not None and isinstance(self.capabilities.get(_CAPABILITIES[type(request)]), dict)
+        """Whether it declares that it answers such requests, and can be asked now."""
+        if self.ask is None or not isinstance(self.capabilities.get(_CAPABILITIES[type(request)]), dict):
+            return False
+        if self.is_waiting is None:
+            return True
+        return self.is_waiting() and (not isinstance(request, ElicitRequest) or request.is_retried)

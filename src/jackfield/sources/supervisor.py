@@ -26,6 +26,7 @@ from jackfield.protocol.jsonrpc import METHOD_NOT_FOUND, RpcError
 from jackfield.sources.base import (
     NO_COMPLETION,
     About,
+    Begun,
     CompletingSource,
     CompletionRequest,
     InTransaction,
@@ -108,7 +109,7 @@ class SourceSupervisor:
         self._slots = asyncio.Semaphore(source.max_concurrency) if source.max_concurrency else None
         self._life = asyncio.create_task(self._live(), name=f"source {source.name}")
 
-    async def execute(self, invocation: Invocation) -> Outcome | InTransaction:
+    async def execute(self, invocation: Invocation) -> Outcome | InTransaction | Begun:
         """Run one call, when the source has a slot free. A source that is down refuses, and what it does not have."""
         self.require_up(invocation.tool.name)
         if not self.source.can_execute(invocation.tool):
@@ -385,7 +386,7 @@ class SourceRegistry:
         wanted = self._supervisors.values() if name is None else [self._supervisors[name]]
         await asyncio.gather(*(supervisor.refresh() for supervisor in wanted))
 
-    async def execute(self, source: str, invocation: Invocation) -> Outcome | InTransaction:
+    async def execute(self, source: str, invocation: Invocation) -> Outcome | InTransaction | Begun:
         return await self._supervisor_of(source, invocation.tool.name).execute(invocation)
 
     def operating(self, source: str, *, tool: str) -> OperatingSource:

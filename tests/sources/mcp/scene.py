@@ -148,9 +148,10 @@ class Scene:
         async with asyncio.timeout(BOUND):
             if self.source_registry is not None:
                 outcome = await self.source_registry.execute("far", invocation)
-                assert isinstance(outcome, Outcome)
-                return outcome
-            return await self.source.execute(invocation)
+            else:
+                outcome = await self.source.execute(invocation)
+            assert isinstance(outcome, Outcome)
+            return outcome
 
     async def result(self, name: str, /, **arguments: Any) -> Any:
         return result(await self.call(name, **arguments))

@@ -7,14 +7,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.merge import named_entry
-from jackfield.errors import ToolNotFound
 from jackfield.mcp import tools_list
 from jackfield.model.tool import ToolDefinition, definition_of
 from jackfield.sources.foreign import ListingRules, Unremovable, cleaned, cleaned_schema, has_hidden
 from jackfield.sources.mcp.listing import may_be_repeated, mcp_listing
-from tests.calls.harness import OPS
 from tests.requirement import requirement
 from tests.sources.mcp.scene import opened, plain
 
@@ -148,22 +145,15 @@ def test_a_server_may_say_that_a_call_it_never_read_can_be_sent_again(
     assert not tool.metadata.idempotent
 
 
-@requirement("SAFE-mcp-programs")
-def test_a_tool_that_runs_only_as_a_task_is_not_offered_and_callers_are_told_why() -> None:
+@requirement("MCP2-task-required")
+def test_a_tool_that_runs_only_as_a_task_is_offered_like_the_others() -> None:
     tasks = [
-        raw({"name": kind, "inputSchema": {"type": "object"}, "execution": {"taskSupport": kind}})
-        for kind in ("required", "optional", "forbidden")
+        raw({"name": f"tool_{kind}", "inputSchema": {"type": "object"}, "execution": {"taskSupport": kind}})
+        for kind in ("required", "optional", "forbidden", 7)
     ]
     listing = mcp_listing(tasks, RULES).listing
-    assert [tool.name for tool in listing.tools] == ["optional", "forbidden"]
-    (unoffered,) = listing.unoffered
-    assert (unoffered.names, unoffered.is_broken) == (("required",), False)
-    assert "runs only as a task of MCP" in unoffered.why
-    assert unoffered.why in listing.faults
-    catalog = Catalog()
-    catalog.update([("far", listing)])
-    with pytest.raises(ToolNotFound, match="runs only as a task of MCP"):
-        catalog.view(OPS).get("required")
+    assert [tool.task_support for tool in listing.tools] == ["required", "optional", "forbidden", None]
+    assert (listing.unoffered, listing.faults) == ((), ())
 
 
 @requirement("SAFE-mcp-programs")

@@ -28,6 +28,11 @@ def shown_capabilities(client: CallerClient | None, *, has_model: bool) -> dict[
     return {**own, **declared}
 
 
+def with_tasks(capabilities: dict[str, Any]) -> dict[str, Any]:
+    """These, and that a call may be answered with a task."""
+    return {**capabilities, "extensions": {**capabilities.get("extensions", {}), TASKS: {}}}
+
+
 def missing_capability(error: RpcError, tool: str) -> Failed:
     """A server's -32021. `/mcp` passes it on to clients that can act on it; others are told in words."""
     text = f"The server of '{tool}' needs a client that can do more: {error.message}"

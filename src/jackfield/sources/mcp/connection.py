@@ -33,6 +33,7 @@ from jackfield.protocol.mcp import (
 )
 from jackfield.sources.base import LogNote, Progress
 from jackfield.sources.client import AskClient
+from jackfield.sources.mcp.capabilities import shown_capabilities, with_tasks
 from jackfield.sources.mcp.handlers import (
     Sample,
     ServerRequest,
@@ -70,6 +71,7 @@ DECLARED: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": 
 
 CLIENT_REQUESTS = frozenset({ELICIT, SAMPLE, ROOTS})
 LISTEN = "subscriptions/listen"
+TASK_SECONDS = 30.0
 _FOLLOWED = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _LIST_CHANGES = frozenset(
     {
@@ -266,6 +268,19 @@ class Connection:
             raise
         return answer
 
+    async def ask_task(self, method: str, task: str, **params: Any) -> Raw:
+        """The raw result of a request about a task."""
+        try:
+            async with asyncio.timeout(TASK_SECONDS):
+                declared = with_tasks(shown_capabilities(None, has_model=self._sample is not None))
+                return await self._request(method, {"taskId": task, **params}, name=task, capabilities=declared)
+        except TimeoutError:
+            raise UpstreamLost(f"The server did not answer {method} within {TASK_SECONDS:g} s.") from None
+        except UpstreamLost as fault:
+            self.is_expired = self.is_expired or isinstance(fault, SessionLost)
+            self._changed()
+            raise
+
     def _question_in(self, answer: Raw) -> InputRequired | None:
         modern = self._agreement is not None and self._agreement.is_modern
         return input_required(answer) if modern else None
@@ -377,6 +392,7 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         handlers: CallHandlers | None = None,
         number: int | None = None,
+        capabilities: dict[str, Any] | None = None,
     ) -> Raw:
         agreement = self._agreement
         assert agreement is not None
@@ -384,7 +400,9 @@ class Connection:
         meta: dict[str, Any] = {}
         sent: Mapping[str, str] = {}
         if agreement.is_modern:
-            meta = {**agreement.meta, CAPABILITIES_KEY: LISTING if handlers is None else handlers.capabilities}
+            if capabilities is None:
+                capabilities = LISTING if handlers is None else handlers.capabilities
+            meta = {**agreement.meta, CAPABILITIES_KEY: capabilities}
             sent = {**routing_headers(agreement.revision, method, name), **(headers or {})}
         if handlers is not None:
             meta["progressToken"] = number

@@ -140,15 +140,16 @@ async def answer_requests(
     asked: Sequence[ServerRequest], *, ask: AskClient | None, sample: Sample | None = None
 ) -> tuple[Raw, ...]:
     """The results of a server's requests, which are put to the client together. Raises `RpcError` for a refused one."""
-    requests = tuple(_client_request(one) for one in asked)
+    requests = tuple(client_request(one) for one in asked)
     answers = (None,) * len(requests) if ask is None else await ask(requests)
     return tuple([await _result(request, answer, sample) for request, answer in zip(requests, answers, strict=True)])
 
 
-def _client_request(asked: ServerRequest) -> ClientRequest:
+def client_request(asked: ServerRequest) -> ClientRequest:
+    """What is put to a client for a server's request. Raises `RpcError` for one that is refused."""
     named = {} if asked.key is None else {"key": cleaned(asked.key)[:MAX_KEY]}
     if asked.method == ELICIT:
-        return replace(_elicitation(asked.params), **named)
+        return replace(_elicitation(asked.params), is_retried=asked.key is not None, **named)
     if asked.method == SAMPLE:
         return SampleRequest(params=_sampling(asked.params), **named)
     if asked.method == ROOTS:

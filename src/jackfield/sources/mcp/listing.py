@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from jackfield.model.content import OF_THE_CONNECTION
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.protocol.mcp import ParamHeader, declared_headers, header_fault
-from jackfield.sources.base import Listing, Unoffered
+from jackfield.sources.base import Listing
 from jackfield.sources.foreign import (
     MAX_DEFINITION,
     MAX_NAME,
@@ -26,6 +26,8 @@ from jackfield.sources.foreign import (
     has_hidden,
     shown,
 )
+
+_SUPPORT = ("required", "optional", "forbidden")
 
 
 class _Hints(Struct, frozen=True):
@@ -70,16 +72,12 @@ def mcp_listing(definitions: Sequence[Raw], rules: ListingRules) -> McpListing:
     tools: dict[str, Tool] = {}
     headers: dict[str, tuple[ParamHeader, ...]] = {}
     faults: list[str] = []
-    unoffered: list[Unoffered] = []
     allowed = ToolAllowlist(rules.allowed)
     for raw in definitions[:MAX_TOOLS]:
         try:
             definition = _parsed(raw)
             name = definition.name
             if not allowed.permits(name):
-                continue
-            if definition.execution.task_support == "required":
-                unoffered.append(_only_as_task(name, rules.source))
                 continue
             if name in tools:
                 raise UnusableTool(f"Tool {shown(name, most=MAX_NAME)} is offered twice; the first is used.")  # noqa: TRY301 - reported like the others
@@ -95,13 +93,12 @@ def mcp_listing(definitions: Sequence[Raw], rules: ListingRules) -> McpListing:
             faults.append(str(fault))
     if len(definitions) > MAX_TOOLS:
         faults.append(f"The server offers {len(definitions):,} tools; the first {MAX_TOOLS:,} are used.")
-    faults += [one.why for one in unoffered]
     key = f"sources.{rules.source}.allowed_tools"
     faults += [
         f"{key} names '{pattern}', which the server does not offer. Correct or remove it."
         for pattern in allowed.unmatched()
     ]
-    listing = Listing(tools=tuple(tools.values()), faults=tuple(faults), unoffered=tuple(unoffered))
+    listing = Listing(tools=tuple(tools.values()), faults=tuple(faults))
     return McpListing(listing=listing, headers=headers)
 
 
@@ -112,14 +109,6 @@ def may_be_repeated(tool: Tool) -> bool:
     except msgspec.ValidationError:
         hints = _Hints()
     return tool.metadata.idempotent or bool(hints.idempotent) or bool(hints.read_only)
-
-
-def _only_as_task(name: str, source: str) -> Unoffered:
-    why = (
-        f"Tool {shown(name, most=MAX_NAME)} of '{source}' runs only as a task of MCP (execution.taskSupport is "
-        "'required'), and the gateway does not run tasks yet, so it is not offered. Use another tool of that server."
-    )
-    return Unoffered(names=(name,), why=why)
 
 
 def _parsed(raw: Raw) -> McpDefinition:
@@ -172,6 +161,7 @@ def _tool(definition: McpDefinition, raw: Raw, rules: ListingRules) -> Tool:
         meta=meta,
         listed=passed_on,
         definition=raw,
+        task_support=support if (support := definition.execution.task_support) in _SUPPORT else None,
     )
 
 

@@ -5,6 +5,8 @@ down, and the supervisor tries again with growing pauses.
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,16 +16,28 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from jackfield.errors import ConfigError, SourceUnavailable
-from jackfield.model.call import Done, Failed, Outcome, on_one_line
+from jackfield.model.call import Done, Failed, Outcome, Pending, on_one_line
 from jackfield.model.content import Content, collapse, text_of, without_connection
 from jackfield.model.redaction import cut
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.mcp import MISSING_CAPABILITY
-from jackfield.sources.base import NO_COMPLETION, About, CompletionRequest, Invocation, Listing, SourceContext, Updated
+from jackfield.sources.base import (
+    NO_COMPLETION,
+    About,
+    Begun,
+    CompletionRequest,
+    Invocation,
+    Listing,
+    Look,
+    SourceContext,
+    TaskUse,
+    Updated,
+)
+from jackfield.sources.client import ElicitAnswer
 from jackfield.sources.foreign import ListingRules
-from jackfield.sources.mcp.capabilities import missing_capability, shown_capabilities
-from jackfield.sources.mcp.connection import CallHandlers
+from jackfield.sources.mcp.capabilities import missing_capability, shown_capabilities, with_tasks
+from jackfield.sources.mcp.connection import CallHandlers, Connection
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
 from jackfield.sources.mcp.listing import McpListing, may_be_repeated, mcp_listing
@@ -37,6 +51,16 @@ from jackfield.sources.mcp.reading import (
     messages_of,
 )
 from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioTransport, environment
+from jackfield.sources.mcp.tasks import (
+    AS_TASK,
+    cancel,
+    created_task,
+    give_answers,
+    is_refused_without_tasks,
+    is_task_wanted,
+    look_at,
+    only_as_task,
+)
 from jackfield.sources.mcp.transport import (
     GROUP,
     ClientTransport,
@@ -113,6 +137,9 @@ class McpSource:
         )
         self._offered = McpListing()
         self._names: frozenset[str] = frozenset()
+        self._sample = sample
+        self._task_only: set[str] = set()
+        """Tools that a server of 2026-07-28 refused to run but as a task; its list does not say so."""
 
     async def open(self) -> None:
         await self._upstream.connect(self._request_refresh)
@@ -154,7 +181,7 @@ class McpSource:
     def can_execute(self, tool: Tool) -> bool:
         return tool.source == self.name and (tool.name in self._names or tool.operation is not CallKind.TOOL)
 
-    async def execute(self, invocation: Invocation) -> Outcome:
+    async def execute(self, invocation: Invocation) -> Outcome | Begun:
         try:
             return await self._call(invocation)
         except NotDelivered as fault:
@@ -176,28 +203,52 @@ class McpSource:
     async def close(self) -> None:
         await self._upstream.release(self._request_refresh)
 
-    async def _call(self, invocation: Invocation) -> Outcome:
-        try:
-            connection = await self._upstream.connect(self._request_refresh)
-        except (McpClientError, RpcError) as fault:
-            self._request_refresh()
-            raise self._down(fault, invocation) from None
+    async def _call(self, invocation: Invocation) -> Outcome | Begun:
+        connection = await self._connected(invocation)
         name, operation = invocation.tool.name, invocation.tool.operation
-        handlers = CallHandlers(
-            report=invocation.report,
-            note=invocation.note,
-            ask=invocation.ask,
-            capabilities=shown_capabilities(invocation.client, has_model=bool(self._options.sampling)),
-            principal=invocation.principal,
-        )
+        if operation is CallKind.TOOL:
+            return await self._call_tool(connection, invocation)
+        handlers = self._handlers(invocation)
         if operation is CallKind.RESOURCE:
             read = await connection.call("resources/read", {"uri": name}, name=name, handlers=handlers)
             return contents_of(read)
         params = {"name": name, "arguments": invocation.arguments}
-        if operation is CallKind.PROMPT:
-            return messages_of(await connection.call("prompts/get", params, name=name, handlers=handlers))
+        return messages_of(await connection.call("prompts/get", params, name=name, handlers=handlers))
+
+    async def _call_tool(self, connection: Connection, invocation: Invocation) -> Outcome | Begun:
+        """The tool's outcome, or the task as which it goes on at the server."""
+        use, tool, is_modern = invocation.tasks, invocation.tool, connection.agreement.is_modern
+        if is_task_wanted(tool, use, needs_task=tool.name in self._task_only, is_modern=is_modern):
+            return await self._begin_task(connection, invocation)
+        if tool.task_support == "required" and not is_modern:
+            return only_as_task(tool)
+        try:
+            return outcome_of(await self._send_call(connection, invocation, self._handlers(invocation)))
+        except RpcError as error:
+            if use is TaskUse.NEVER or not is_refused_without_tasks(error):
+                raise
+        self._task_only.add(tool.name)  # refused unread, so it may be sent again
+        return await self._begin_task(connection, invocation)
+
+    async def _begin_task(self, connection: Connection, invocation: Invocation) -> Outcome | Begun:
+        is_modern = connection.agreement.is_modern
+        handlers = self._handlers(invocation)
+        handlers = replace(handlers, capabilities=with_tasks(handlers.capabilities))
+        answer = await self._send_call(connection, invocation, handlers, more={} if is_modern else AS_TASK)
+        return created_task(answer, is_modern=is_modern) or outcome_of(answer)
+
+    async def _send_call(
+        self,
+        connection: Connection,
+        invocation: Invocation,
+        handlers: CallHandlers,
+        *,
+        more: dict[str, Any] = {},  # noqa: B006 - never changed
+    ) -> Raw:
+        name = invocation.tool.name
+        params = {"name": name, "arguments": invocation.arguments, **more}
         headers = self._offered.headers.get(name, ())
-        return outcome_of(await connection.call("tools/call", params, name=name, headers=headers, handlers=handlers))
+        return await connection.call("tools/call", params, name=name, headers=headers, handlers=handlers)
 
     async def complete(self, request: CompletionRequest) -> Raw:
         try:
@@ -218,7 +269,52 @@ class McpSource:
     def unsubscribe(self, uri: str, updated: Updated) -> None:
         self._upstream.subscriptions.remove(uri, updated)
 
-    def _down(self, fault: McpClientError | RpcError, invocation: Invocation) -> SourceUnavailable:
+    def _handlers(self, invocation: Invocation) -> CallHandlers:
+        return CallHandlers(
+            report=invocation.report,
+            note=invocation.note,
+            ask=invocation.ask,
+            capabilities=shown_capabilities(invocation.client, has_model=bool(self._options.sampling)),
+            principal=invocation.principal,
+        )
+
+    async def _connected(self, invocation: Invocation) -> Connection:
+        try:
+            return await self._upstream.connect(self._request_refresh)
+        except (McpClientError, RpcError) as fault:
+            self._request_refresh()
+            raise self._down(fault, invocation) from None
+
+    async def begin(self, invocation: Invocation) -> Done | Failed | Begun:
+        outcome = await self.execute(invocation)
+        assert not isinstance(outcome, Pending)
+        return outcome
+
+    async def look(self, invocation: Invocation, reference: Raw) -> Look:
+        with self._asking_of_task(invocation):
+            found = await look_at(await self._connected(invocation), reference, sample=self._sample)
+        return found if isinstance(found, Look) else Look(outcome=outcome_of(found))
+
+    async def halt(self, invocation: Invocation, reference: Raw) -> None:
+        with self._asking_of_task(invocation):
+            await cancel(await self._connected(invocation), reference)
+
+    async def answer(self, invocation: Invocation, reference: Raw, answers: dict[str, ElicitAnswer]) -> None:
+        with self._asking_of_task(invocation):
+            await give_answers(await self._connected(invocation), reference, answers)
+
+    def begins_once(self, tool: Tool) -> bool:
+        return tool.metadata.idempotent
+
+    @contextmanager
+    def _asking_of_task(self, invocation: Invocation) -> Iterator[None]:
+        """A server that is away is asked again later."""
+        try:
+            yield
+        except (UpstreamLost, OutgoingError) as fault:
+            raise self._down(fault, invocation) from None
+
+    def _down(self, fault: McpClientError | RpcError | OutgoingError, invocation: Invocation) -> SourceUnavailable:
         return SourceUnavailable(
             f"Source '{self.name}' of tool '{invocation.tool.name}' is down: {fault} Try again later."
         )
