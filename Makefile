@@ -28,7 +28,7 @@ console: ## build the console if npm is installed and something has changed
 	@make/console
 
 test: dev-env ## run all tests; ARGS="tests/model" runs a part; the console is built if npm is installed
-	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && PATH="$(CURDIR)/$(BIN):$$PATH" make/browser)
+	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && PATH="$(CURDIR)/$(BIN):$$PATH" make/programs)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: dev-env ## check format, lint, types, import rules and the generated SDK; the console's types if npm is installed

@@ -1,4 +1,4 @@
-"""`make test` brings the browser that these stories need, or stops and says how to get one; `make check` covers all."""
+"""`make test` installs the programs that stories need, or stops and says how to get them; `make check` covers all."""
 
 import shutil
 import subprocess
@@ -41,32 +41,47 @@ def bring(machine: Path, *command: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def bring_browser(machine: Path) -> str:
-    done = bring(machine, "browser")
+def bring_programs(machine: Path) -> str:
+    done = bring(machine, "programs")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_root_on_debian_gets_chromium_without_being_asked(machine: Path) -> None:
-    assert "installing Debian's chromium" in bring_browser(machine)
+@pytest.mark.parametrize(
+    ("there", "installed"), [([], "chromium zsh"), (["zsh"], "chromium"), (["chromium"], "zsh")], ids=str
+)
+def test_root_on_debian_gets_what_is_missing_without_being_asked(
+    machine: Path, there: list[str], installed: str
+) -> None:
+    for name in there:
+        add(machine, name, "true")
+    assert f"from Debian: {installed}\n" in bring_programs(machine)
     asked = (machine.parent / "asked").read_text(encoding="utf-8").splitlines()
-    assert asked == ["-qq update", "-qq install --yes --no-install-recommends chromium"]
+    assert asked == ["-qq update", f"-qq install --yes --no-install-recommends {installed}"]
 
 
-def test_whoever_may_not_install_it_gets_the_one_of_playwright(machine: Path) -> None:
+def test_whoever_may_not_install_chromium_gets_the_one_of_playwright(machine: Path) -> None:
     add(machine, "id", "echo 1000")
     add(machine, "playwright", f'echo "playwright $@" >> {machine.parent}/asked')
-    assert "downloading Playwright's Chromium" in bring_browser(machine)
+    assert "downloading Playwright's Chromium" in bring_programs(machine)
     assert (machine.parent / "asked").read_text(encoding="utf-8") == "playwright install chromium\n"
 
 
-def test_whoever_cannot_install_it_is_stopped_and_told_how_to_get_it(machine: Path) -> None:
+def test_whoever_cannot_install_chromium_is_stopped_and_told_how_to_get_it(machine: Path) -> None:
     add(machine, "id", "echo 1000")
     add(machine, "playwright", "exit 1")
-    stopped = bring(machine, "browser")
+    stopped = bring(machine, "programs")
     assert stopped.returncode == 1
     assert "apt-get install chromium, or .venv/bin/playwright install chromium" in stopped.stderr
     assert not (machine.parent / "asked").exists()
+
+
+def test_whoever_cannot_install_zsh_tests_the_tour_in_bash_alone(machine: Path) -> None:
+    add(machine, "id", "echo 1000")
+    add(machine, "chromium", "true")
+    done = bring(machine, "programs")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "the tour is only tested in bash" in done.stderr
 
 
 def test_a_whole_run_is_stopped_where_the_console_cannot_be_built(tmp_path: Path, machine: Path) -> None:
@@ -80,9 +95,10 @@ def test_a_whole_run_is_stopped_where_the_console_cannot_be_built(tmp_path: Path
     assert bring(machine, str(tmp_path / "clone/make/console")).returncode == 0
 
 
-def test_a_chromium_that_is_there_is_taken(machine: Path) -> None:
+def test_programs_that_are_there_are_taken(machine: Path) -> None:
     add(machine, "chromium", "true")
-    assert bring_browser(machine) == ""
+    add(machine, "zsh", "true")
+    assert bring_programs(machine) == ""
     assert not (machine.parent / "asked").exists()
 
 
@@ -98,9 +114,9 @@ def test_make_test_brings_its_own_postgres_and_browser_and_make_check_covers_all
     for part in ("ruff format --check", "ruff check", "mypy", "lint-imports", "make/console check"):
         assert part in check
     whole = told("test")
-    for part in ("make/prepare dev", "make/console needed", "make/browser"):
+    for part in ("make/prepare dev", "make/console needed", "make/programs"):
         assert part in whole
-    assert "make/browser" not in told("test", "ARGS=tests/model")
+    assert "make/programs" not in told("test", "ARGS=tests/model")
     server = PostgresServer()
     assert server.folder.is_dir(), "the programs are found, and they get a folder of their own"
     shutil.rmtree(server.folder)
