@@ -18,12 +18,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TypeVar
+from tempfile import TemporaryFile
+from typing import IO, TypeVar
 
-import httpx2
 import msgspec
 
+from tests.harness.fork_server import Process, start_cli
 from tests.waiting import eventually
 
 T = TypeVar("T")
@@ -117,7 +119,7 @@ class RunningGateway:
     key: str
     folder: Path
     port: int
-    process: "subprocess.Popen[bytes]" = field(repr=False)
+    process: Process = field(repr=False)
 
     @property
     def pid(self) -> int:
@@ -188,7 +190,7 @@ def start_gateway(
         def key_now() -> str:
             return given.get("JACKFIELD_ADMIN_KEY") or _first_line(key_file)
 
-        _wait_until_ready(process, url, folder, key=key_now)
+        _wait_until_ready(process, port, folder, key=key_now)
         key = key_now()
     except BaseException:
         process.kill()
@@ -229,16 +231,23 @@ def run_cli(
     timeout: float = 60,
 ) -> "subprocess.CompletedProcess[str]":
     """One `jackfield …` command to its end, in a clean environment, outside a terminal."""
-    return subprocess.run(
-        [sys.executable, "-m", "jackfield.cli", *args],
-        cwd=cwd,
-        env=clean_environment(env),
-        input=stdin if stdin is not None else "",
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write((stdin or "").encode())
+        given.seek(0)
+        files = {"stdin": given.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
+        process = start_cli(args, cwd=cwd, env=clean_environment(env), **files)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        printed, said = (_text_of(file) for file in (out, err))
+    return subprocess.CompletedProcess(["jackfield", *args], code, printed, said)
+
+
+def _text_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -262,35 +271,49 @@ def _port_of(folder: Path) -> int:
     return int(note.read_text(encoding="utf-8"))
 
 
-def _spawn(folder: Path, env: Mapping[str, str], args: tuple[str, ...]) -> "subprocess.Popen[bytes]":
-    with (folder / "gateway.out").open("ab") as out, (folder / "gateway.log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "jackfield.cli", "serve", *args],
+def _spawn(folder: Path, env: Mapping[str, str], args: tuple[str, ...]) -> Process:
+    with (
+        Path(os.devnull).open("rb") as nothing,
+        (folder / "gateway.out").open("ab") as out,
+        (folder / "gateway.log").open("ab") as log,
+    ):
+        return start_cli(
+            ("serve", *args),
             cwd=folder,
-            env=clean_environment({"PYTHONUNBUFFERED": "1", **env}),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=log,
+            env=clean_environment(env),
+            stdin=nothing.fileno(),
+            stdout=out.fileno(),
+            stderr=log.fileno(),
         )
 
 
-def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, folder: Path, *, key: Callable[[], str]) -> None:
+def _wait_until_ready(process: Process, port: int, folder: Path, *, key: Callable[[], str]) -> None:
     def ready() -> bool:
         if process.poll() is not None:
             said = (folder / "gateway.log").read_text(encoding="utf-8")
             raise AssertionError(f"'jackfield serve' ended with exit code {process.returncode}:\n{said}")
         try:
-            answer = httpx2.get(f"{url}/readyz", headers={"x-api-key": key()}, timeout=5)
-        except (httpx2.TransportError, FileNotFoundError, IndexError):
+            status, body = _get(port, "/readyz", key())
+        except (OSError, HTTPException, FileNotFoundError, IndexError):
             return False
-        sources = msgspec.json.decode(answer.content).get("sources", [])
-        return answer.status_code == 200 and not any(source["status"] == "starting" for source in sources)
+        sources = msgspec.json.decode(body).get("sources", [])
+        return status == 200 and not any(source["status"] == "starting" for source in sources)
 
     try:
         eventually(ready, within=START_WITHIN)
     except AssertionError as fault:
         said = (folder / "gateway.log").read_text(encoding="utf-8")
         raise AssertionError(f"{fault}\nthe gateway's log:\n{said}") from None
+
+
+def _get(port: int, path: str, key: str) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path, headers={"x-api-key": key})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
 
 
 def _first_line(path: Path) -> str:
