@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import mcp.types as t
 import pytest
 from mcp import MCPError
 
@@ -73,3 +74,67 @@ async def test_what_is_read_is_on_record_with_its_kind(tmp_path: Path) -> None:
         page = await scene.gateway.store.read(partial(call_page, CallFilter(), limit=50))
         kinds = {call.tool: (call.kind.value, call.source, call.status.value) for call in page.calls}
         assert kinds == {"note://one": ("resource", "docs", "completed"), "review": ("prompt", "docs", "completed")}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_large_lists_page(tmp_path: Path, era: str) -> None:
+    async with library() as shelf:
+        shelf.texts = {f"note://{number:04}": "x" for number in range(1, 2_502)}
+        shelf.prompts = [t.Prompt(name=f"p{number:04}") for number in range(1_200)]
+        async with mcp_scene(tmp_path, config=config(shelf)) as scene:
+            await listed(scene, at_least=1_000)
+            async with scene.client(mode=era) as client:
+                found: list[str] = []
+                page = await client.list_resources()
+                while True:
+                    found += [str(one.uri) for one in page.resources]
+                    if page.next_cursor is None:
+                        break
+                    page = await client.list_resources(cursor=page.next_cursor)
+                assert found == sorted(shelf.texts)
+                first = await client.list_prompts()
+                rest = await client.list_prompts(cursor=first.next_cursor)
+                assert [one.name for one in (*first.prompts, *rest.prompts)] == [one.name for one in shelf.prompts]
+                assert rest.next_cursor is None
+
+
+@requirement("MCP2-read-limits")
+async def test_a_source_takes_so_many_reads_a_minute(tmp_path: Path) -> None:
+    limited = "rate_limit_per_minute = 2"
+    async with library() as shelf, mcp_scene(tmp_path, config=config(shelf, more=limited)) as scene:
+        await listed(scene)
+        async with scene.client(mode="legacy") as client:
+            await client.read_resource("note://one")
+            await client.get_prompt("review", {"code": "x"})
+            with pytest.raises(MCPError, match="takes no more reads this minute"):
+                await client.read_resource("note://two")
+        assert shelf.reads == ["note://one"]
+
+
+@pytest.mark.parametrize("uri", ["note://a\u0000b", "note://" + "x" * 20_000])
+async def test_a_uri_that_cannot_be_is_not_found(tmp_path: Path, uri: str) -> None:
+    async with library() as shelf, mcp_scene(tmp_path, config=config(shelf)) as scene:
+        await listed(scene)
+        session = await scene.shake_hands()
+        assert (await scene.ask_in(session, "resources/read", uri=uri))["code"] == -32002
+        assert shelf.reads == []
+
+
+async def test_a_server_without_tools_is_up(tmp_path: Path) -> None:
+    async with library() as shelf, mcp_scene(tmp_path, config=config(shelf)) as scene:
+        await listed(scene)
+        (status,) = [one for one in scene.gateway.source_registry.statuses() if one.name == "docs"]
+        assert status.status.value == "up"
+
+
+@requirement("MCP2-completion")
+@pytest.mark.parametrize("era", ERAS)
+async def test_arguments_are_completed_by_their_server(tmp_path: Path, era: str) -> None:
+    async with library() as shelf, mcp_scene(tmp_path, config=config(shelf)) as scene:
+        await listed(scene)
+        async with scene.client(mode=era) as client:
+            for ref in (t.PromptReference(name="review"), t.ResourceTemplateReference(uri="note://by/{name}")):
+                found = await client.complete(ref, {"name": "code", "value": "al"})
+                assert found.completion.values == ["alpha", "alphabet"]
+            with pytest.raises(MCPError, match="Unknown prompt"):
+                await client.complete(t.PromptReference(name="none"), {"name": "code", "value": ""})

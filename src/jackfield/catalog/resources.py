@@ -24,8 +24,10 @@ from jackfield.catalog.view import Visibility
 from jackfield.errors import ResourceNotFound
 from jackfield.model.resource import qualified, read_of, unqualified
 from jackfield.model.tool import Tool
-from jackfield.sources.foreign import shown
+from jackfield.sources.foreign import is_hidden_in, shown
 
+LONGEST_URI = 16_384
+"""A qualified URI may be longer than the one that it stands for."""
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
 _encode = msgspec.json.Encoder().encode
@@ -216,6 +218,8 @@ class ResourceView:
 
     def find(self, uri: str) -> Entry:
         """What a call that reads this URI uses. Raises `ResourceNotFound`; for a held template `DefinitionChanged`."""
+        if len(uri) > LONGEST_URI or is_hidden_in(uri):
+            raise _not_found(uri)
         listed = self.snapshot.by_uri.get(uri)
         if listed is not None and self._sees(listed.source, listed.own_uri):
             return _read(listed.source, listed.own_uri)
