@@ -1,8 +1,9 @@
-"""`python -m conformance.client URL`: the client that the suite's client scenarios judge, which is the gateway's own.
+"""`python -m conformance.client jackfield URL`: the client that the suite's client scenarios judge: the gateway's own.
 
 Above: `client_leg.py`, by way of the suite, which appends the url of the scenario's server and says in the environment
 which scenario it is. A gateway is started with that server as its only source, and the SDK's client uses through `/mcp`
-whatever the server has, so that every request which the scenario sees was made by `jackfield.sources.mcp`.
+whatever the server has, so that every request which the scenario sees was made by `jackfield.sources.mcp`. With `plain`
+or `fast` in place of `jackfield` another proxy stands there.
 """
 
 import asyncio
@@ -10,8 +11,8 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +25,11 @@ from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
 
 from bench.processes import KEY, Server, running_gateway
+from conformance.results import OURS
+from conformance.subjects import FASTMCP, SDK_PROXY, proxy
+from conformance.suite import SuiteError
+
+THROUGH: Mapping[str, str] = {"jackfield": OURS, "plain": SDK_PROXY, "fast": FASTMCP}
 
 CONFIG = '[sources.suite]\nkind = "mcp"\nurl = "{url}"\nera = "{era}"\nconnect_timeout = 5\n'
 MODERN = "2026-07-28"
@@ -57,17 +63,39 @@ class Context(Struct, frozen=True):
 def main() -> int:
     """The exit code: 0 when everything was tried, whatever came of it; the suite has seen it."""
     warnings.simplefilter("ignore")  # the older revisions have what the SDK calls deprecated
-    url = sys.argv[1]
+    through, url = sys.argv[1:]
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", MODERN)
     context = msgspec.json.decode(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"), type=Context)
     with TemporaryDirectory(prefix="jackfield-client-") as home:
-        era = "auto" if revision == MODERN else "handshake"
-        (Path(home) / "jackfield.toml").write_text(CONFIG.format(url=url, era=era), encoding="utf-8")
-        with running_gateway(Path(home), tools=0) as gateway:
-            if wait_for_source(gateway):
-                asyncio.run(_drive(f"http://127.0.0.1:{gateway.port}/mcp", revision, context))
-            print((Path(home) / "gateway.log").read_text(encoding="utf-8"))
+        running = _gateway if THROUGH[through] == OURS else _proxy
+        with running(Path(home), THROUGH[through], url, revision) as front:
+            if front is not None:
+                asyncio.run(_drive(front, revision, context))
+        for log in Path(home).glob("*.log"):
+            print(log.read_text(encoding="utf-8"))
     return 0
+
+
+@contextmanager
+def _gateway(home: Path, _: str, url: str, revision: str) -> Generator[str | None]:
+    """The gateway with this server as its only source. None: it is down."""
+    era = "auto" if revision == MODERN else "handshake"
+    (home / "jackfield.toml").write_text(CONFIG.format(url=url, era=era), encoding="utf-8")
+    with running_gateway(home, tools=0) as gateway:
+        yield f"http://127.0.0.1:{gateway.port}/mcp" if wait_for_source(gateway) else None
+
+
+@contextmanager
+def _proxy(home: Path, name: str, url: str, revision: str) -> Generator[str | None]:
+    """Another proxy in front of it. None: it did not start."""
+    legacy = ("legacy",) if revision != MODERN and name == SDK_PROXY else ()
+    with ExitStack() as stack:
+        try:
+            front = stack.enter_context(proxy(name, url, home, *legacy)).url
+        except SuiteError as fault:
+            print(fault)
+            front = None
+        yield front
 
 
 def wait_for_source(gateway: Server, *, within: float = LISTED_WITHIN) -> bool:

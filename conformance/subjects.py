@@ -57,23 +57,28 @@ def jackfield(folder: Path, *, legacy: bool) -> Generator[Target]:
 @contextmanager
 def sdk_proxy(folder: Path, *, legacy: bool) -> Generator[Target]:
     """A server and a client of the Python SDK, back to back."""
-    with (
-        fixture(folder, legacy=legacy) as upstream,
-        _serving(folder / "proxy.log", "-m", "conformance.proxies.plain", upstream.url) as target,
-    ):
+    with fixture(folder, legacy=legacy) as upstream, proxy(SDK_PROXY, upstream.url, folder) as target:
         yield target
 
 
 @contextmanager
 def fastmcp(folder: Path, *, legacy: bool) -> Generator[Target]:
     """FastMCP's proxy as its documentation makes it, in an environment of its own."""
-    script = PROXIES / "fast.py"
-    python = _script_python(script)
-    with (
-        fixture(folder, legacy=legacy) as upstream,
-        _serving(folder / "proxy.log", str(script), upstream.url, python=python) as target,
-    ):
+    with fixture(folder, legacy=legacy) as upstream, proxy(FASTMCP, upstream.url, folder) as target:
         yield target
+
+
+@contextmanager
+def proxy(name: str, url: str, folder: Path, *more: str) -> Generator[Target]:
+    """One of the other proxies, in front of the server at this URL."""
+    program = (str(PROXIES / "fast.py"),) if name == FASTMCP else ("-m", "conformance.proxies.plain")
+    with _serving(folder / "proxy.log", *program, url, *more, python=proxy_python(name)) as target:
+        yield target
+
+
+def proxy_python(name: str) -> str:
+    """The Python that runs it: our own, or that of an environment which uv makes where it is missing."""
+    return _script_python(PROXIES / "fast.py") if name == FASTMCP else sys.executable
 
 
 @contextmanager

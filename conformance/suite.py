@@ -85,11 +85,12 @@ def run_suite(tools: Tools, leg: str, *arguments: str, folder: Path, asked: Aske
     wanted = asked.of(scenarios(tools, leg, asked.revision))
     folder.mkdir(parents=True)
     output = ("--output-dir", str(folder))
-    if asked.revision == EXTENSIONS or asked.only:  # the suite has no switch for these: one after the other
+    if asked.only or (asked.revision == EXTENSIONS and leg != CLIENT):  # no switch for these: one after the other
         revision = () if asked.revision == EXTENSIONS else ("--spec-version", asked.revision)
         said = [_run(tools, leg, *arguments, "--scenario", name, *revision, *output, key=key) for name in wanted]
     else:
-        suite = ("--suite", "all", "--spec-version", asked.revision)
+        extensions = ("--suite", "extensions")
+        suite = extensions if asked.revision == EXTENSIONS else ("--suite", "all", "--spec-version", asked.revision)
         said = [_run(tools, leg, *arguments, *suite, *output, key=key)]
     checks = tuple(check for name in wanted for check in _checks(folder, leg, name))
     if wanted and not any(folder.iterdir()):

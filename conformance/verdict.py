@@ -6,6 +6,7 @@ A failure, and a warning as well, needs an exception with a reason; an exception
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -21,14 +22,14 @@ class Meant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     reason: str
     checks: tuple[str, ...]
-    """`scenario`, or `scenario:check`."""
+    """`scenario`, or `scenario:check`; `*` stands for anything."""
     revisions: tuple[str, ...]
     leg: str = SERVER
     legacy_upstream: bool = False
     """Only where the server behind the gateway is of the handshake era."""
 
     def covers(self, check: Check) -> bool:
-        return check.scenario in self.checks or check.name in self.checks
+        return any(_matches(check, name) for name in self.checks)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -55,12 +56,17 @@ def judge(run: Run, exceptions: Iterable[Meant]) -> Verdict:
     """Whether what went wrong is what is meant to."""
     meant = [each for each in exceptions if each.leg == run.leg and run.revision in each.revisions and not run.not_run]
     wrong = [check for check in run.checks if check.status in (FAILED, WARNED)]
-    seen = {check.scenario for check in wrong} | {check.name for check in wrong}
     return Verdict(
         run=run,
         unexpected=tuple(check for check in wrong if not any(exception.covers(check) for exception in meant)),
-        stale=tuple(name for exception in meant for name in exception.checks if name not in seen),
+        stale=tuple(
+            name for each in meant for name in each.checks if not any(_matches(check, name) for check in wrong)
+        ),
     )
+
+
+def _matches(check: Check, name: str) -> bool:
+    return fnmatchcase(check.scenario, name) or fnmatchcase(check.name, name)
 
 
 def report(verdict: Verdict) -> str:

@@ -1,4 +1,4 @@
-"""The plain SDK proxy: `python -m conformance.proxies.plain URL`. Every method that the SDK has, passed on as it comes.
+"""The plain SDK proxy: `python -m conformance.proxies.plain URL [legacy]`. Every method of the SDK, passed on as it comes.
 
 One client that all callers share, which declares no capability; questions of the newer era go to the caller as the
 results they are. It keeps nothing and decides nothing.
@@ -77,10 +77,10 @@ class Forwarding:
         return await self._session.complete(params.ref, params.argument.model_dump(), context)
 
 
-async def main(url: str) -> None:
+async def main(url: str, mode: str = "auto") -> None:
     """Connect, then serve."""
     warnings.simplefilter("ignore")  # what the SDK calls deprecated is passed on as well
-    async with Client(url, cache=None) as upstream:
+    async with Client(url, mode=mode, cache=None) as upstream:
         passing = Forwarding(upstream)
         server: Server[Any] = Server(
             "plain",
@@ -105,4 +105,4 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -40,6 +40,16 @@ def test_an_exception_names_a_scenario_or_one_of_its_checks_for_a_revision() -> 
     assert judge(ran(FAILED, leg=CLIENT), [meant("prompts-get")]).unexpected == (FAILED,)
 
 
+def test_an_exception_may_name_scenarios_by_a_pattern() -> None:
+    other = Check(scenario="auth/basic", id="auth", status="FAILURE")
+
+    verdict = judge(ran(FAILED, other), [meant("auth/*")])
+
+    assert verdict.unexpected == (FAILED,)
+    assert verdict.stale == ()
+    assert judge(ran(FAILED), [meant("prompts-get", "auth/*")]).stale == ("auth/*",)
+
+
 def test_an_exception_that_nothing_fails_any_more_must_go() -> None:
     verdict = judge(ran(PASSED, FAILED), [meant("prompts-get", "tools-list")])
 
