@@ -1,4 +1,4 @@
-"""The plain SDK proxy: `python -m conformance.proxies.plain URL [legacy]`. Every method of the SDK, passed on as it comes.
+"""The plain SDK proxy: `python -m conformance.proxies.plain URL [legacy]`. Every method of the SDK, passed on as it is.
 
 One client that all callers share, which declares no capability; questions of the newer era go to the caller as the
 results they are. It keeps nothing and decides nothing.
