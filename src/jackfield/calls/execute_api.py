@@ -5,7 +5,6 @@ came in.
 """
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from msgspec import Meta, Raw, Struct
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.receipts import OwedAnswer, StreamedCall, is_owed
 from jackfield.calls.records import ExecuteAnswer, event_record, execute_answer
-from jackfield.calls.requests import CallRequest
+from jackfield.calls.requests import CallRequest, request_digest
 from jackfield.calls.telemetry import continue_trace_context
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.preferences_api import Chat, find_tool
@@ -34,7 +33,6 @@ from jackfield.store.gateways import Cluster
 
 MAX_KEY = 255
 IdempotencyKey = Annotated[str, Meta(min_length=1, max_length=MAX_KEY, pattern="^[!-~]+$")]
-_sorted = msgspec.json.Encoder(order="sorted").encode
 _CALL_ID = {"X-Call-Id": "The call's id"}
 
 
@@ -188,8 +186,8 @@ def _checked_key(header: bytes) -> str:
 
 
 def _digest(tool: str, body: ExecuteBody) -> str:
-    """The same for bodies that mean the same, however they are written."""
-    return hashlib.sha256(_sorted((tool, body))).hexdigest()
+    whose = {"agent": body.agent, "space_id": body.space_id, "run_id": body.run_id, "chat_id": body.chat_id}
+    return request_digest(tool, body.arguments, **whose)
 
 
 def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster, rights: AgentRights) -> list[Route]:

@@ -13,6 +13,7 @@ from itertools import compress
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from jackfield.calls import events
 from jackfield.calls import operation_transactions as operation_tx
@@ -539,9 +540,7 @@ class Executor:
 
     def _report(self, call: Call, is_sensitive: bool, progress: Progress) -> None:  # noqa: FBT001 - by `partial`
         if is_sensitive:
-            progress = msgspec.structs.replace(progress, message=None)
-        if progress.message is not None:
-            progress = msgspec.structs.replace(progress, message=self._redactor.text(progress.message))
+            progress = msgspec.structs.replace(progress, message=None, meta=UNSET)
         self.events.tell(events.PROGRESS, call, progress=self._redactor.progress(progress))
 
 

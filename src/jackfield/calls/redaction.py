@@ -62,6 +62,9 @@ class Redactor:
 
     def progress(self, progress: Progress) -> Progress:
         """What is told while a call runs reaches as many as its result."""
-        if progress.message is None:
+        forms = self._known.forms
+        if not forms:
             return progress
-        return msgspec.structs.replace(progress, message=self.text(progress.message))
+        message = None if progress.message is None else forms.text(progress.message)
+        meta = forms.json(progress.meta) if isinstance(progress.meta, Raw) else progress.meta
+        return msgspec.structs.replace(progress, message=message, meta=meta)

@@ -3,6 +3,7 @@
 Above: the pipeline, and whoever asks it for a call. Below: the model.
 """
 
+import hashlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -16,6 +17,8 @@ from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.principal import Principal, Scope
 from jackfield.sources.base import TaskUse
 from jackfield.sources.client import CallerClient
+
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class CallRequest(Struct, frozen=True, kw_only=True):
@@ -106,6 +109,21 @@ def left_alone(call: Call) -> Call:
     if call.agent is None:
         return msgspec.structs.replace(call, waiter=None)
     return msgspec.structs.replace(call, delivery=Delivery.INBOX, first_reply=FirstReply.PENDING, waiter=None)
+
+
+class RequestBody(Struct, frozen=True, kw_only=True):
+    """All that tells one request to call a tool from another, under the same idempotency key."""
+
+    arguments: dict[str, Any] = {}
+    agent: str | None = None
+    space_id: str | None = None
+    run_id: str | None = None
+    chat_id: str | None = None
+
+
+def request_digest(tool: str, arguments: dict[str, Any], **whose: str | None) -> str:
+    """The same for requests that mean the same, however they are written and over whatever protocol they come."""
+    return hashlib.sha256(_sorted((tool, RequestBody(arguments=arguments, **whose)))).hexdigest()
 
 
 def claim_of(request: CallRequest) -> Claim | None:

@@ -152,6 +152,11 @@ class View:
         return self._manifest.etag
 
     @cached_property
+    def sources(self) -> frozenset[str]:
+        """The sources of its tools."""
+        return frozenset(entry.tool.source for entry in self.entries)
+
+    @cached_property
     def _manifest(self) -> Manifest:
         return assemble(
             (entry.manifest for entry in self.entries),

@@ -60,6 +60,7 @@ from jackfield.runs.tool_search import ToolSearch
 from jackfield.settings import Settings
 from jackfield.sources.base import SourceContext
 from jackfield.sources.builtin import BuiltinSource
+from jackfield.sources.logs import SourceLogs
 from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.services import ServiceDiscovery
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
@@ -100,6 +101,7 @@ class Gateway:
             )
         self.outgoing = Outgoing(settings.outgoing.allow)
         redactor = Redactor(lambda: settings.secrets.used)
+        self.source_logs = SourceLogs(redact=redactor.note)
         self.worker_host = WorkerHost(
             settings.data / "workers",
             redact=redactor.text,
@@ -315,6 +317,7 @@ class Gateway:
             ask_model=partial(answer_to, self.models),
             outgoing=self.outgoing,
             worker_host=self.worker_host,
+            logs=self.source_logs,
             cluster_id=lambda: self.cluster.id,
         )
 

@@ -165,6 +165,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         scenario=settings.scenario,
         url=settings.url,
         groups=gateway.groups,
+        logs=gateway.source_logs,
     )
     response_service = ResponseService(
         store=gateway.store,

@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
+from jackfield.mcp.request_meta import log_level, passed_on
 from jackfield.mcp.results import server_error, stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.model.call import Call
@@ -61,14 +62,13 @@ class ClientRequests:
 
     def client_of(self, caller: Caller, exchange: McpExchange) -> CallerClient | None:
         """The client behind a request, as calls are given it; None: it can do nothing for a call."""
-        if not caller.capabilities:
-            return None
-        if caller.is_modern:
-            ask = InputRounds(caller, exchange, self._waiting).ask
-            return CallerClient(capabilities=caller.capabilities, ask=ask)
-        if caller.session is None or not caller.takes_events:
-            return None
-        return CallerClient(capabilities=caller.capabilities, ask=partial(_ask_on_stream, caller, exchange))
+        meta, level = passed_on(exchange.request), log_level(exchange.request, caller)
+        can_be_asked = bool(caller.capabilities) and (caller.is_modern or _has_stream(caller))
+        if not can_be_asked:
+            return CallerClient(meta=meta, log_level=level) if meta or level else None
+        by_result = InputRounds(caller, exchange, self._waiting).ask
+        ask = by_result if caller.is_modern else partial(_ask_on_stream, caller, exchange)
+        return CallerClient(capabilities=caller.capabilities, ask=ask, meta=meta, log_level=level)
 
     def returned(self, asked: RpcRequest, caller: Caller) -> "InputRounds | None":
         """The call that a request brings answers to; None for a request that begins one."""
@@ -217,6 +217,10 @@ def _response(key: str, request: ClientRequest, responses: dict[str, Any]) -> Cl
     except msgspec.ValidationError as fault:
         raise RpcError(INVALID_PARAMS, f"'params.inputResponses.{key}' is invalid: {fault}.") from None
     return ElicitAnswer(action=said.action, content=said.content)
+
+
+def _has_stream(caller: Caller) -> bool:
+    return caller.session is not None and caller.takes_events
 
 
 async def _ask_on_stream(

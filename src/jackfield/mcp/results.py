@@ -23,6 +23,8 @@ from jackfield.protocol.mcp import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDI
 SERVER = {"name": "jackfield", "version": __version__}
 CALL_ID_KEY = "jackfield/callId"
 """In `_meta`: the call's id."""
+CODE_KEY = "jackfield/code"
+"""In `_meta`: why a call was refused, as the HTTP API names it."""
 
 _STAMP = encode({SERVER_INFO: SERVER})[1:-1]
 _COMPLETE = b'"resultType":"complete",'
@@ -74,7 +76,7 @@ def promises_output(tool: Tool, *, modern: bool) -> bool:
 
 def refusal_result(refusal: Refused, *, revision: str) -> bytes:
     """Why the call was not made, for the model to act on."""
-    return error_result(refusal.message, revision=revision)
+    return _encoded(_text(refusal.message), revision=revision, is_error=True, code=refusal.code)
 
 
 def error_result(message: str, *, revision: str) -> bytes:
@@ -130,7 +132,13 @@ def _text(message: str) -> Content:
 
 
 def _encoded(
-    content: Content, *, revision: str, call_id: str | None = None, is_error: bool = False, is_structured: bool = True
+    content: Content,
+    *,
+    revision: str,
+    call_id: str | None = None,
+    is_error: bool = False,
+    is_structured: bool = True,
+    code: str | None = None,
 ) -> bytes:
     blocks = _readable(content.blocks, revision) if revision in WITHOUT_LINKS else content.blocks
     parts = [b"{", _COMPLETE if revision == MODERN else b"", b'"content":', blocks]
@@ -141,6 +149,8 @@ def _encoded(
     members = [_STAMP] if revision == MODERN else []
     if call_id is not None:
         members.append(b'"%b":"%b"' % (CALL_ID_KEY.encode(), call_id.encode()))
+    if code is not None:
+        members.append(b'"%b":"%b"' % (CODE_KEY.encode(), code.encode()))
     if content.meta is not None and (own := without_connection(msgspec.json.decode(content.meta))) is not None:
         members.append(bytes(own)[1:-1])
     if members:

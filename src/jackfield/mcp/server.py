@@ -16,6 +16,7 @@ from jackfield.errors import Refused, ResourceNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.client_requests import ClientRequests
 from jackfield.mcp.exchange import McpExchange, RpcOutcome
+from jackfield.mcp.log_messages import LogMessages
 from jackfield.mcp.notifications import ResourceFollowers
 from jackfield.mcp.reading import CAPABILITIES, Reading, not_found
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
@@ -46,6 +47,7 @@ from jackfield.protocol.jsonrpc import (
 )
 from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.protocol.mcp import LOG_LEVELS, MODERN, TASKS, negotiated
+from jackfield.sources.logs import SourceLogs
 from jackfield.sources.supervisor import SourceRegistry
 
 log = logging.getLogger(__name__)
@@ -72,10 +74,12 @@ class McpServer:
         tasks: Tasks,
         scenario: ScenarioInfo,
         url: str,
+        logs: SourceLogs,
         groups: Groups | None = None,
     ) -> None:
         self.sessions = McpSessions()
         self._groups = groups or Groups()
+        self._log_messages = LogMessages(self.sessions, catalog, logs)
         self._catalog = catalog
         self._pipeline = pipeline
         self._sources = sources
@@ -169,7 +173,7 @@ class McpServer:
         if level not in LOG_LEVELS:
             raise RpcError(INVALID_PARAMS, f"'params.level' must be one of {', '.join(LOG_LEVELS)}.")
         if caller.session is not None:
-            caller.session.log_level = level
+            self._log_messages.set_level(caller.session, level)
         return b"{}"
 
     async def _subscribe(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:

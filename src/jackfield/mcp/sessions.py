@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -51,6 +51,8 @@ class McpSession:
         self.principal = principal.name
         self.group = principal.group
         """The group whose endpoint it was opened at; it is good for that one only."""
+        self.viewer = principal
+        """Whose it is, as of the last request."""
         self.revision = revision
         self.capabilities = capabilities
         self.used = now
@@ -158,6 +160,11 @@ class McpSessions:
         self._limit = limit
         self._clock = clock
         self._by_id: OrderedDict[str, McpSession] = OrderedDict()
+        self.on_end: Callable[[McpSession], None] | None = None
+        """Told of each session that is over."""
+
+    def __iter__(self) -> Iterator[McpSession]:
+        return iter(tuple(self._by_id.values()))
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -183,6 +190,7 @@ class McpSessions:
         session = self._by_id.get(session_id)
         if session is None or session.principal != principal.name or session.group != principal.group:
             return None
+        session.viewer = principal
         session.used = self._clock()
         self._by_id.move_to_end(session_id)
         return session
@@ -190,6 +198,8 @@ class McpSessions:
     def end(self, session: McpSession) -> None:
         self._by_id.pop(session.id, None)
         session.end()
+        if self.on_end is not None:
+            self.on_end(session)
 
     def _expire(self) -> None:
         before = self._clock() - IDLE_SECONDS
@@ -264,6 +274,11 @@ class SessionPush:
         self._delivered[session.id] = -1
         if self._outbox is not None:
             self._begin(session, self._outbox)
+
+    def offer(self, message: bytes) -> None:
+        """Send a message if the stream is open and has room. Never blocks."""
+        if self._outbox is not None and not self._outbox.full():
+            self._outbox.put_nowait(Push(message))
 
     @asynccontextmanager
     async def stream(self) -> AsyncIterator["asyncio.Queue[Push]"]:

@@ -6,15 +6,13 @@ Above: `server.py`. Below: the pipeline, and `client_requests.py`. A refusal tha
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.receipts import StreamedCall
-from jackfield.calls.requests import CallRequest
+from jackfield.calls.requests import CallRequest, request_digest
 from jackfield.calls.telemetry import continue_trace
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFound
@@ -22,6 +20,8 @@ from jackfield.http.streams import until_done
 from jackfield.mcp.client_requests import ClientRequests, InputRounds, raise_missing_capability
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.headers import check_param_headers
+from jackfield.mcp.log_messages import is_wanted, log_notification
+from jackfield.mcp.request_meta import idempotency_key, log_level, progress_token, trace_headers
 from jackfield.mcp.results import call_result, refusal_result
 from jackfield.mcp.sessions import Caller
 from jackfield.mcp.tasks import Tasks, ask_before_task, raise_task_only
@@ -36,12 +36,10 @@ from jackfield.protocol.jsonrpc import (
     notification,
     object_param,
 )
-from jackfield.protocol.mcp import CANCELLED, LOG_LEVELS
-from jackfield.sources.base import LogNote, Progress, TaskUse
+from jackfield.protocol.mcp import CANCELLED
+from jackfield.sources.base import Progress, TaskUse
 
 log = logging.getLogger(__name__)
-
-LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 CANCEL_PAUSE = 0.02
 CANCEL_TRIES = 100
@@ -72,8 +70,7 @@ class ToolCalls:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {refusal.message}") from None
         except Refused as refusal:
             return refusal_result(refusal, revision=caller.revision)
-        in_meta = isinstance(request.meta.get("traceparent"), str)
-        continue_trace(_trace_in(request.meta) if in_meta else caller.headers)
+        continue_trace(trace_headers(request, caller))
         if caller.is_modern:
             check_param_headers(entry, arguments, caller.headers)
         use, client = self._tasks.use_of(request, caller), self._client_requests.client_of(caller, exchange)
@@ -86,6 +83,9 @@ class ToolCalls:
             takes_pending=use.is_followed,
             tasks=use,
         )
+        if (key := idempotency_key(request)) is not None:
+            digest = request_digest(entry.name, arguments)
+            call_request = msgspec.structs.replace(call_request, idempotency_key=key, digest=digest)
         try:
             call = await self._execute(call_request, exchange, caller)
         except Refused as refusal:
@@ -108,8 +108,7 @@ class ToolCalls:
 
     async def read(self, call_request: CallRequest, request: RpcRequest, caller: Caller, exchange: McpExchange) -> Call:
         """Read a resource, or get a prompt: the call that came of it."""
-        in_meta = isinstance(request.meta.get("traceparent"), str)
-        continue_trace(_trace_in(request.meta) if in_meta else caller.headers)
+        continue_trace(trace_headers(request, caller))
         asking = msgspec.structs.replace(call_request, client=self._client_requests.client_of(caller, exchange))
         return await self._execute(asking, exchange, caller)
 
@@ -129,7 +128,11 @@ class ToolCalls:
                 token = progress_token(exchange.latest)
                 if event.progress is not None and token is not None and exchange.has_room:
                     exchange.send(progress_notification(token, event.progress))
-                if event.log is not None and exchange.has_room and _is_wanted(event.log, exchange.latest, caller):
+                if (
+                    event.log is not None
+                    and exchange.has_room
+                    and is_wanted(event.log, log_level(exchange.latest, caller))
+                ):
                     exchange.send(log_notification(event.log))
             return await call
 
@@ -156,42 +159,12 @@ class ToolCalls:
                 return
 
 
-def _trace_in(meta: Mapping[str, Any]) -> Mapping[bytes, bytes]:
-    """The trace context that a message carries itself, as headers would."""
-    named = {key: meta.get(key) for key in ("traceparent", "tracestate")}
-    return {key.encode(): value.encode() for key, value in named.items() if isinstance(value, str)}
-
-
-def progress_token(request: RpcRequest) -> RequestId | None:
-    """The progress token, if the client wants progress."""
-    token = request.meta.get("progressToken")
-    return token if isinstance(token, (str, int)) and not isinstance(token, bool) else None
-
-
-def log_level(request: RpcRequest, caller: Caller) -> str | None:
-    """The lowest log level that the client asked for; None: no log messages."""
-    if caller.is_modern:
-        level = request.meta.get(LOG_LEVEL)
-        return level if level in LOG_LEVELS else None
-    return None if caller.session is None else caller.session.log_level
-
-
-def _is_wanted(note: LogNote, request: RpcRequest, caller: Caller) -> bool:
-    least = log_level(request, caller)
-    return least is not None and LOG_LEVELS.index(note.level) >= LOG_LEVELS.index(least)
-
-
-def log_notification(note: LogNote) -> bytes:
-    params: dict[str, object] = {"level": note.level, "data": note.message if note.data is UNSET else note.data}
-    if note.logger is not None:
-        params["logger"] = note.logger
-    return notification("notifications/message", params)
-
-
 def progress_notification(token: RequestId, progress: Progress) -> bytes:
     params: dict[str, object] = {"progressToken": token, "progress": progress.progress}
     if progress.total is not None:
         params["total"] = progress.total
     if progress.message is not None:
         params["message"] = progress.message
+    if progress.meta is not UNSET:
+        params["_meta"] = progress.meta
     return notification("notifications/progress", params)

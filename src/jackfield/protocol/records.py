@@ -9,6 +9,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     progress: float
     total: float | None = None
     message: str | None = None
+    meta: Raw | UnsetType = UNSET
+    """The `_meta` that an MCP server sent with it."""
 
 
 class LogNote(Struct, frozen=True, kw_only=True):
@@ -17,6 +19,7 @@ class LogNote(Struct, frozen=True, kw_only=True):
     level: str
     """As MCP names them: debug, info, notice, warning, error, critical, alert, emergency."""
     message: str
+    """As text, on one line and of a limited length."""
     logger: str | None = None
     data: Raw | UnsetType = UNSET
     """What the server said, where that is more than the message: JSON, or a text of several lines."""

@@ -22,6 +22,7 @@ from jackfield.protocol.records import Progress as Progress  # noqa: PLC0414
 from jackfield.sources.client import CANCELLED, AskClient, CallerClient
 from jackfield.sources.client import ElicitAnswer as ElicitAnswer  # noqa: PLC0414
 from jackfield.sources.client import ElicitRequest as ElicitRequest  # noqa: PLC0414
+from jackfield.sources.logs import SourceLogs
 from jackfield.store.scripts import Script
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.supervisor import Supervisor
@@ -324,6 +325,8 @@ class SourceContext(Struct, frozen=True, kw_only=True):
     """Where processes are started and watched."""
     shared: dict[str, Any] = field(default_factory=dict)
     """What sources of one kind have in common, by a name of that kind's own."""
+    logs: SourceLogs = field(default_factory=SourceLogs)
+    """Takes what servers say outside any call."""
     cluster_id: Callable[[], str] = _no_cluster
     """What other gateways know this one, and all that share its database, by."""
 

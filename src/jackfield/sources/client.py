@@ -75,6 +75,10 @@ class CallerClient(Struct, frozen=True, kw_only=True):
 
     A question that comes up later, or that its server does not retry, makes the call a task which needs input.
     """
+    meta: dict[str, Any] = {}
+    """The `_meta` of its request, as far as it is passed on."""
+    log_level: str | None = None
+    """The lowest level of log messages that it wants; None: none."""
 
     def takes(self, request: ClientRequest) -> bool:
         """Whether it declares that it answers such requests, and can be asked now."""

@@ -65,6 +65,8 @@ class Everything:
         self.connections: set[Any] = set()
         self.tools: dict[str, tuple[t.Tool, Handler]] = {}
         self.calls = 0
+        self.level = ""
+        self.tasks: set[asyncio.Task[None]] = set()
         for name, input_schema, handler in (
             ("echo", schema(text="string"), self.echo),
             ("weather", schema(city="string"), self.weather),
@@ -80,6 +82,8 @@ class Everything:
             ("think", NOTHING, self.think),
             ("inquire", NOTHING, self.inquire),
             ("capable", NOTHING, self.capable),
+            ("about", NOTHING, self.about),
+            ("announce", schema(text="string"), self.announce),
             ("grow", schema(name="string"), self.grow),
             ("environment", NOTHING, self.environment),
             ("start_child", NOTHING, self.start_child),
@@ -215,6 +219,37 @@ class Everything:
             raise MCPError(t.MISSING_REQUIRED_CLIENT_CAPABILITY, "It works in your folders", needed)
         return said(text(json.dumps(declared.model_dump(mode="json", exclude_none=True), sort_keys=True)))
 
+    async def about(self, ctx: Ctx, params: t.CallToolRequestParams) -> Answer:
+        """What came with the request; and `_meta` wherever a server can put some."""
+        meta: dict[str, Any] = {**(params.meta or {})}
+        await ctx.session.send_notification(
+            t.ProgressNotification(
+                params=t.ProgressNotificationParams(
+                    progress_token=meta.get("progressToken") or meta["progress_token"],
+                    progress=1,
+                    _meta={"acme/of": "progress"},
+                )
+            ),
+            ctx.request_id,
+        )
+        await ctx.session.send_log_message("debug", {"deep": ["down"]}, "engine", ctx.request_id)
+        known = {"meta": meta, "level": self.level}
+        return said(text(json.dumps(known), _meta={"acme/of": "content"}), _meta={"acme/of": "result"})
+
+    async def announce(self, _: Ctx, params: t.CallToolRequestParams) -> Answer:
+        """Log something to everybody of the older era, later, outside any call."""
+
+        async def later() -> None:
+            for connection in list(self.connections):
+                await connection.log("error", (params.arguments or {})["text"])
+
+        asyncio.get_running_loop().call_later(0.2, lambda: self.tasks.add(asyncio.create_task(later())))
+        return said(text("later"))
+
+    async def on_level(self, _: Ctx, params: t.SetLevelRequestParams) -> t.EmptyResult:
+        self.level = params.level
+        return t.EmptyResult()
+
     async def grow(self, ctx: Ctx, params: t.CallToolRequestParams) -> Answer:
         """Offer one tool more, and say so to both eras."""
         self.add((params.arguments or {})["name"], schema(text="string"), self.echo)
@@ -254,6 +289,7 @@ def build(everything: Everything, *, legacy: bool) -> Fixture:
         on_list_tools=everything.on_list,
         on_call_tool=everything.on_call,
         on_subscriptions_listen=everything.listen,
+        on_set_logging_level=everything.on_level,
     )
 
     async def watch(ctx: Ctx, call_next: Callable[[Ctx], Awaitable[Any]]) -> Any:

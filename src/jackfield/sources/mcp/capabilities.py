@@ -1,14 +1,17 @@
-"""What a server of 2026-07-28 is told about the client behind a call, and its word that this is not enough. Pure."""
+"""What a server is told about the client behind a call, and its word that this client is not enough."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from jackfield.model.call import Failed
+from jackfield.model.trace_context import incoming_trace
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.mcp import TASKS
 from jackfield.sources.client import MISSING_CAPABILITY, CallerClient
 from jackfield.sources.mcp.reading import failed_read
 
 _ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
+_NOTHING: Mapping[str, Any] = {}
 _WITH_MODEL: dict[str, Any] = {**_ELICITATION, "sampling": {}}
 
 
@@ -31,6 +34,16 @@ def shown_capabilities(client: CallerClient | None, *, has_model: bool) -> dict[
 def with_tasks(capabilities: dict[str, Any]) -> dict[str, Any]:
     """These, and that a call may be answered with a task."""
     return {**capabilities, "extensions": {**capabilities.get("extensions", {}), TASKS: {}}}
+
+
+def sent_meta(client: CallerClient | None) -> Mapping[str, Any]:
+    """The `_meta` of a call: what its client sent, and the trace that the call belongs to."""
+    given = _NOTHING if client is None else client.meta
+    trace = incoming_trace.get()
+    if trace is None:
+        return given
+    carried = {"traceparent": trace.parent, "tracestate": trace.state}
+    return {**given, **{key: value for key, value in carried.items() if value is not None}}
 
 
 def missing_capability(error: RpcError, tool: str) -> Failed:

@@ -33,6 +33,7 @@ from jackfield.protocol.mcp import (
 )
 from jackfield.sources.base import LogNote, Progress
 from jackfield.sources.client import AskClient
+from jackfield.sources.logs import DEFAULT_LEVEL, SourceLogs, lower_level
 from jackfield.sources.mcp.capabilities import shown_capabilities, with_tasks
 from jackfield.sources.mcp.handlers import (
     Sample,
@@ -44,6 +45,7 @@ from jackfield.sources.mcp.handlers import (
     updated_uri,
 )
 from jackfield.sources.mcp.handshake import Agreement, agree
+from jackfield.sources.mcp.log_levels import LogLevels
 from jackfield.sources.mcp.transport import (
     MAX_MESSAGE,
     ClientTransport,
@@ -92,6 +94,10 @@ class CallHandlers(Struct, frozen=True, kw_only=True):
     """What that client can be asked, for a server of 2026-07-28."""
     principal: str = ""
     """Who made the call."""
+    meta: Mapping[str, Any] = {}
+    """The `_meta` that the server gets with it, beside what concerns the connection."""
+    log_level: str | None = None
+    """The lowest level of log messages that its client wants."""
 
 
 class InputRequest(Struct):
@@ -127,7 +133,11 @@ class Connection:
         changed: Callable[[], None],
         updated: Callable[[str], None] | None = None,
         sample: Sample | None = None,
+        logs: SourceLogs | None = None,
+        say: Callable[[LogNote], None] = lambda _: None,
     ) -> None:
+        self._say = say
+        self._levels = LogLevels(self._set_level, logs or SourceLogs())
         self._sample = sample
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
         self._transport = make_transport(self)
@@ -171,6 +181,8 @@ class Connection:
             raise self._broken
         self._agreement = agreement
         self._log.info("speaks revision %s of MCP", agreement.revision)
+        if not agreement.is_modern and agreement.offers("logging"):
+            self._levels.begin()
         if agreement.is_modern and self._followed:
             self._subscription = asyncio.create_task(self._follow_changes(), name="mcp subscription")
 
@@ -184,6 +196,7 @@ class Connection:
         return self._closing
 
     async def _close(self) -> None:
+        self._levels.end()
         if self._subscription is not None:
             self._subscription.cancel()
             await asyncio.wait([self._subscription])
@@ -251,6 +264,8 @@ class Connection:
         sent = param_headers(headers, params["arguments"]) if headers else {}
         rounds = MAX_ROUNDS
         try:
+            if handlers.log_level is not None:
+                await self._levels.lower(handlers.log_level)
             answer = await self._request(method, params, name=name, headers=sent, handlers=handlers)
             while b"input_required" in bytes(answer) and (question := self._question_in(answer)) is not None:
                 if rounds == 0:
@@ -299,6 +314,9 @@ class Connection:
         more: dict[str, Any] = {"inputResponses": responses} if responses else {}
         return more if question.state is None else {**more, "requestState": question.state}
 
+    async def _set_level(self, level: str) -> None:
+        await self._request("logging/setLevel", {"level": level})
+
     def notified(self, method: str, params: Raw, *, during: int | None) -> None:
         """No notification may end the connection that it came over."""
         if method == "notifications/progress":
@@ -312,6 +330,8 @@ class Connection:
             handlers = self._handlers_of(during)
             if handlers is not None:
                 handlers.note(note)
+            elif not self._calls:
+                self._say(note)
         elif method == "notifications/resources/updated":
             if self._updated is not None and (uri := updated_uri(params)) is not None:
                 self._updated(uri)
@@ -397,18 +417,19 @@ class Connection:
         agreement = self._agreement
         assert agreement is not None
         number = next(self._numbers) if number is None else number
-        meta: dict[str, Any] = {}
+        meta: dict[str, Any] = {} if handlers is None else {**handlers.meta}
         sent: Mapping[str, str] = {}
         if agreement.is_modern:
             if capabilities is None:
                 capabilities = LISTING if handlers is None else handlers.capabilities
-            meta = {**agreement.meta, CAPABILITIES_KEY: capabilities}
+            meta |= agreement.meta
+            meta[CAPABILITIES_KEY] = capabilities
             sent = {**routing_headers(agreement.revision, method, name), **(headers or {})}
         if handlers is not None:
             meta["progressToken"] = number
             self._calls[number] = handlers
             if agreement.is_modern:
-                meta[LOG_LEVEL_KEY] = "info"
+                meta[LOG_LEVEL_KEY] = lower_level(DEFAULT_LEVEL, handlers.log_level)
         try:
             raw = Raw(encode_json({**params, "_meta": meta} if meta else params))
             return await self._transport.call(number, method, raw, headers=sent)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from jackfield.errors import JackfieldError
 from jackfield.model.call import on_one_line
+from jackfield.model.content import without_connection
 from jackfield.model.items import InputImage, InputText, Message, OutputText, Part
 from jackfield.model.redaction import cut
 from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NO_PARAMS, RpcError
@@ -36,6 +37,7 @@ Sample = Callable[[Raw], Awaitable[Raw]]
 MAX_TOKENS = 16_384
 MAX_LOG = 2_000
 MAX_LOG_DATA = 64 * 1024
+"""Bytes of JSON in a log message, or beside progress."""
 NO_DATA = Raw(b"null")
 MAX_KEY = 200
 MAX_SAMPLING = 4 * 1024 * 1024
@@ -58,6 +60,7 @@ class _Progress(Struct):
     progress: float
     total: float | None = None
     message: str | None = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
 class _Log(Struct):
@@ -81,7 +84,9 @@ def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
         return None, None
     number = said.token if isinstance(said.token, int) else None
     message = None if said.message is None else cut(cleaned(said.message), MAX_LOG)
-    return number, Progress(progress=said.progress, total=said.total, message=message)
+    meta = without_connection(said.meta) if said.meta else None
+    told = UNSET if meta is None or memoryview(meta).nbytes > MAX_LOG_DATA else meta
+    return number, Progress(progress=said.progress, total=said.total, message=message, meta=told)
 
 
 class _Updated(Struct):

@@ -36,7 +36,7 @@ from jackfield.sources.base import (
 )
 from jackfield.sources.client import ElicitAnswer
 from jackfield.sources.foreign import ListingRules
-from jackfield.sources.mcp.capabilities import missing_capability, shown_capabilities, with_tasks
+from jackfield.sources.mcp.capabilities import missing_capability, sent_meta, shown_capabilities, with_tasks
 from jackfield.sources.mcp.connection import CallHandlers, Connection
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
@@ -133,7 +133,7 @@ class McpSource:
             options,
             owner=owner,
             from_config=from_config,
-            make=lambda: Upstream(name, make_transport, options=connecting, sample=sample),
+            make=lambda: Upstream(name, make_transport, options=connecting, sample=sample, logs=source_context.logs),
         )
         self._offered = McpListing()
         self._names: frozenset[str] = frozenset()
@@ -142,6 +142,7 @@ class McpSource:
         """Tools that a server of 2026-07-28 refused to run but as a task; its list does not say so."""
 
     async def open(self) -> None:
+        self._upstream.sources.add(self.name)
         await self._upstream.connect(self._request_refresh)
 
     async def refresh(self) -> Listing:
@@ -201,6 +202,7 @@ class McpSource:
             return self._failed(fault, invocation)
 
     async def close(self) -> None:
+        self._upstream.sources.discard(self.name)
         await self._upstream.release(self._request_refresh)
 
     async def _call(self, invocation: Invocation) -> Outcome | Begun:
@@ -276,6 +278,8 @@ class McpSource:
             ask=invocation.ask,
             capabilities=shown_capabilities(invocation.client, has_model=bool(self._options.sampling)),
             principal=invocation.principal,
+            meta=sent_meta(invocation.client),
+            log_level=None if invocation.client is None else invocation.client.log_level,
         )
 
     async def _connected(self, invocation: Invocation) -> Connection:

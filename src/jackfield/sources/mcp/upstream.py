@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.foreign import MAX_TOOLS
+from jackfield.sources.logs import SourceLogs
 from jackfield.sources.mcp.connection import Connection
 from jackfield.sources.mcp.handlers import Sample
 from jackfield.sources.mcp.handshake import Agreement
@@ -82,8 +83,12 @@ class Upstream:
         *,
         options: ConnectOptions,
         sample: Sample | None = None,
+        logs: SourceLogs | None = None,
     ) -> None:
         self._name = name
+        self._logs = logs or SourceLogs()
+        self.sources: set[str] = set()
+        """The names of the sources that use it."""
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
         self._options = options
         self._handshake_only = options.handshake_only
@@ -228,6 +233,8 @@ class Upstream:
             changed=self._refresh_users,
             updated=self.subscriptions.updated,
             sample=self._sample,
+            logs=self._logs,
+            say=lambda note: self._logs.say(frozenset(self.sources), note),
         )
         try:
             await connection.open(
