@@ -24,6 +24,7 @@ from jackfield.catalog.view import Visibility
 from jackfield.errors import ResourceNotFound
 from jackfield.model.resource import qualified, read_of, unqualified
 from jackfield.model.tool import Tool
+from jackfield.sources.base import Listing
 from jackfield.sources.foreign import is_hidden_in, shown
 
 LONGEST_URI = 16_384
@@ -90,7 +91,7 @@ def merge_resources(listings: Listings, *, pins: Pins, previous: ResourceSnapsho
         return previous
     known = {(one.source, one.own_uri): one for one in previous.resources}
     by_uri: dict[str, OfferedResource] = {}
-    own_first = sorted(offering, key=lambda pair: any(resource.is_foreign for resource in pair[1].resources))
+    own_first = sorted(offering, key=lambda pair: _is_foreign(pair[1]))
     for source, listing in own_first:
         for resource in listing.resources:
             uri = resource.uri if resource.uri not in by_uri else qualified(source, resource.uri)
@@ -126,6 +127,11 @@ def merge_resources(listings: Listings, *, pins: Pins, previous: ResourceSnapsho
     )
 
 
+def _is_foreign(listing: Listing) -> bool:
+    """Whether it is not the operator's own."""
+    return any(one.is_foreign for one in listing.resources) or any(one.definition for one in listing.templates)
+
+
 def _is(one: object, other: object) -> bool:
     return one is other
 
@@ -139,7 +145,7 @@ def _offered(uri: str, source: str, own_uri: str, listed: dict[str, Any]) -> Off
     return OfferedResource(uri=uri, source=source, own_uri=own_uri, listed=listed, json=json)
 
 
-def _templates(offering: Sequence[tuple[str, Any]]) -> list[OfferedTemplate]:
+def _templates(offering: Sequence[tuple[str, Listing]]) -> list[OfferedTemplate]:
     found: dict[str, OfferedTemplate] = {}
     for source, listing in offering:
         for tool in listing.templates:
