@@ -90,6 +90,12 @@ class FakeEngine:
             self.stopped.set()
             raise
 
+    async def with_resources(
+        self, request: CreateResponse, *, response_id: str, principal: Principal
+    ) -> CreateResponse:
+        del response_id, principal
+        return request
+
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         del principal
         return len(history) + len(request.input)

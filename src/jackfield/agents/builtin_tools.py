@@ -140,9 +140,14 @@ def is_builtin(tool: OfferedTool) -> bool:
     return tool.label == BUILTIN and tool.name in ENTRIES
 
 
-def agent_tools(entries: Iterable[Entry], own: Iterable[tuple[str, Entry]] = ()) -> ToolTable:
-    """`entries` are the catalog's for this agent; `own` come from its own servers, each with its server's name."""
-    offered = [*OFFERED]
+def agent_tools(
+    entries: Iterable[Entry], own: Iterable[tuple[str, Entry]] = (), *, readers: Iterable[OfferedTool] = ()
+) -> ToolTable:
+    """`entries` are the catalog's for this agent; `own` come from its own servers, each with its server's name.
+
+    `readers` read resources and prompts, where there are any.
+    """
+    offered = [*OFFERED, *readers]
     taken = {*ENTRIES, *RESERVED_NAMES}
     for entry in entries:
         name = _free(entry.name, entry.tool.source, taken)

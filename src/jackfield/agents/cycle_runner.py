@@ -45,6 +45,7 @@ from jackfield.runs.events import Ended
 from jackfield.runs.loop import Loop
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import RunLimits, RunPlan
+from jackfield.runs.reading import reading_tools
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tool_search import ToolSearch, with_search
 from jackfield.spaces.live import Live
@@ -226,7 +227,11 @@ class CycleRunner:
                 template=ModelRequest(items=(), instructions=system_prompt(agent.id, agent.settings, state)),
                 items=(*before, *opening),
                 tools=with_search(
-                    agent_tools(self._pipeline.offered(seen, principal=principal), own),
+                    agent_tools(
+                        self._pipeline.offered(seen, principal=principal),
+                        own,
+                        readers=reading_tools(self._catalog, principal),
+                    ),
                     above=agent.settings.search_above(self._tool_search.above),
                 ),
                 limits=RunLimits(max_steps=agent.settings.max_steps - len(journal.steps)),

@@ -145,9 +145,9 @@ def replayed(steps: Sequence[Step]) -> Replay:
             FunctionCallOutput(call_id=item.call_id, output=output.output)
             for item, output in zip(made, outputs, strict=True)
         ]
+        called += [item.name for item in made]
         for call in step.calls:
             space_id = active_space_after(space_id, call)
-            called.append(call.tool)
         is_over = any(output.ends for output in outputs)
     return Replay(items=tuple(items), usage=usage, space_id=space_id, called=tuple(called), is_over=is_over)
 

@@ -137,7 +137,10 @@ BUILTIN_NAMES = frozenset(
 SESSION_TOOLS = frozenset({"session_message", "session_events", "session_end", "caller_tool_response"})
 """The gateway's own tools on `/mcp`, through which callers speak with their sessions."""
 
-RESERVED_NAMES = BUILTIN_NAMES | SESSION_TOOLS
+READ_RESOURCE = "read_resource"
+GET_PROMPT = "get_prompt"
+
+RESERVED_NAMES = BUILTIN_NAMES | SESSION_TOOLS | {READ_RESOURCE, GET_PROMPT}
 """Names that only the gateway's own tools may carry, so that no other tool can stand in for one of them."""
 
 

@@ -33,12 +33,14 @@ from jackfield.model.response_request import (
     NamespaceTool,
 )
 from jackfield.responses.approvals import Approvals, Verdict
+from jackfield.responses.resources import ResourceInputs
 from jackfield.runs import events
 from jackfield.runs.conversation import items_for_model, open_calls
 from jackfield.runs.loop import Loop
 from jackfield.runs.offers import CATALOG, OfferedServer, choice_of, chosen_of, table_of
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Choice, RunLimits, RunPlan
+from jackfield.runs.reading import covered_by, reading_tools
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tool_search import ShownTools, ToolSearch, with_search
 from jackfield.runs.tools import ToolTable
@@ -71,6 +73,7 @@ class ResponseEngine:
         self._approvals = approvals
         self._settings = settings
         self._tool_search = tool_search
+        self._resources = ResourceInputs(catalog, pipeline)
 
     async def respond(
         self,
@@ -104,6 +107,17 @@ class ResponseEngine:
             )
             with self._tool_search.over(plan):
                 emit(await self._loop(plan, emit=emit, first_index=index + len(ran)))
+
+    async def with_resources(
+        self, request: CreateResponse, *, response_id: str, principal: Principal
+    ) -> CreateResponse:
+        """The request with what the resources hold that its input names; refused as `respond` refuses."""
+        uris = self._resources.named_in(request.input, principal)
+        if not uris:
+            return request
+        await self._model_for(request, principal)
+        items = await self._resources.put_into(request.input, uris, principal=principal, run_id=response_id)
+        return msgspec.structs.replace(request, input=items)
 
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         """About how many tokens its first step would have the model read; refused as `respond` refuses."""
@@ -156,21 +170,28 @@ class ResponseEngine:
                         )
                     )
                 elif isinstance(tool, McpTool):
-                    servers.append(
-                        OfferedServer(
-                            label=tool.server_label,
-                            entries=_behind(tool, view),
-                            asked_for=tool,
-                            defers=_defers(tool),
-                        )
-                    )
+                    servers.append(self._server(tool, view, principal))
                 elif isinstance(tool, CatalogTool):
                     entries = await chosen_of(view, tool.tools)
-                    servers.append(OfferedServer(label=CATALOG, entries=entries, defers=_defers(tool)))
+                    covers = covered_by(tool.tools)
+                    readers = reading_tools(self._catalog, principal, label=CATALOG, covers=covers)
+                    servers.append(OfferedServer(label=CATALOG, entries=entries, readers=readers, defers=_defers(tool)))
                 elif isinstance(tool, ExtensionTool):
                     label, entries = tool.type.partition(":")[0], _of_type(tool, view)
                     servers.append(OfferedServer(label=label, entries=entries, options=tool.options))
             yield servers
+
+    def _server(self, tool: McpTool, view: Sequence[Entry], principal: Principal) -> OfferedServer:
+        """A label without a url: the catalog, or a source of the config."""
+        label, entries, covers = tool.server_label, tuple(view), None
+        if label != CATALOG:
+            entries = tuple(entry for entry in view if entry.tool.source == label)
+            covers = partial(_is_of, label)
+        readers = reading_tools(self._catalog, principal, label=label, covers=covers)
+        if label != CATALOG and not entries and not readers:
+            said = f"There is no source '{label}' with tools for this key."
+            raise BadRequest(f"{said} Give the server's 'server_url', or use the label '{CATALOG}'.", param="tools")
+        return OfferedServer(label=label, entries=entries, readers=readers, asked_for=tool, defers=_defers(tool))
 
     async def _act_on(
         self, verdicts: Sequence[Verdict], *, index: int, principal: Principal, emit: events.Emit
@@ -230,15 +251,8 @@ def _tell_listings(servers: Sequence[OfferedServer], said: Sequence[Item], emit:
     return index
 
 
-def _behind(tool: McpTool, view: Sequence[Entry]) -> tuple[Entry, ...]:
-    """A label without a url: the catalog, or a source of the config."""
-    if tool.server_label == CATALOG:
-        return tuple(view)
-    found = tuple(entry for entry in view if entry.tool.source == tool.server_label)
-    if not found:
-        said = f"There is no source '{tool.server_label}' with tools for this key."
-        raise BadRequest(f"{said} Give the server's 'server_url', or use the label '{CATALOG}'.", param="tools")
-    return found
+def _is_of(label: str, _name: str, source: str, _foreign: str) -> bool:
+    return source == label
 
 
 def _of_type(tool: ExtensionTool, view: Sequence[Entry]) -> tuple[Entry, ...]:

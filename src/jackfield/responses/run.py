@@ -54,6 +54,11 @@ class Responder(Protocol):
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         """About how many tokens the model would read. Refuses as `respond` does."""
 
+    async def with_resources(
+        self, request: CreateResponse, *, response_id: str, principal: Principal
+    ) -> CreateResponse:
+        """The request with what the resources hold that its input names. Refuses as `respond` does."""
+
 
 class ResponseListener(Protocol):
     """Receives the frames of a running response."""

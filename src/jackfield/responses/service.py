@@ -77,8 +77,10 @@ class ResponseService:
         Raises for what is wrong with the conversation; for the rest see `RunningResponse.begun`.
         """
         request, history = await self._with_history(request, principal, earlier)
+        response_id = new_id("resp")
+        request = await self._engine.with_resources(request, response_id=response_id, principal=principal)
         status = "queued" if request.background else "in_progress"
-        resource = new_resource(request, id=new_id("resp"), created_at=_now(), status=status)
+        resource = new_resource(request, id=response_id, created_at=_now(), status=status)
         storage = self._storage_for(request, principal)
         request = msgspec.structs.replace(
             request,
@@ -94,6 +96,7 @@ class ResponseService:
     async def measure(self, request: CreateResponse, *, principal: Principal) -> int:
         """About how many tokens the model would be given to read. Raises whatever making the response would."""
         request, history = await self._with_history(request, principal, None)
+        request = await self._engine.with_resources(request, response_id=new_id("resp"), principal=principal)
         tools = _with_found_tools(request, history)
         asked = msgspec.structs.replace(request, input=opened(request.input), tools=tools)
         return await self._engine.measure(asked, principal=principal, history=opened(history))

@@ -44,6 +44,8 @@ class OfferedServer(Struct, frozen=True, kw_only=True):
 
     label: str
     entries: tuple[Entry, ...] = ()
+    readers: tuple[OfferedTool, ...] = ()
+    """`read_resource` and `get_prompt` for what is behind the label."""
     is_private: bool = False
     asked_for: McpTool | None = None
     error: str | None = None
@@ -55,11 +57,20 @@ class OfferedServer(Struct, frozen=True, kw_only=True):
     @property
     def offered(self) -> tuple[Entry, ...]:
         """Those that the request lets through."""
+        subset = self._subset
+        return self.entries if subset is None else tuple(entry for entry in self.entries if _fits(entry, subset))
+
+    @property
+    def offered_readers(self) -> tuple[OfferedTool, ...]:
+        subset = self._subset
+        if subset is None:
+            return self.readers
+        return tuple(tool for tool in self.readers if tool.entry is not None and _fits(tool.entry, subset))
+
+    @property
+    def _subset(self) -> ToolSubset | None:
         allowed = None if self.asked_for is None else self.asked_for.allowed_tools
-        if allowed is None:
-            return self.entries
-        subset = ToolSubset(tool_names=allowed) if isinstance(allowed, tuple) else allowed
-        return tuple(entry for entry in self.entries if _fits(entry, subset))
+        return ToolSubset(tool_names=allowed) if isinstance(allowed, tuple) else allowed
 
     @property
     def listed(self) -> tuple[ListedTool, ...]:
@@ -70,7 +81,7 @@ class OfferedServer(Struct, frozen=True, kw_only=True):
                 description=entry.tool.description or None,
                 annotations=entry.tool.annotations or None,
             )
-            for entry in self.offered
+            for entry in (*self.offered, *(tool.entry for tool in self.offered_readers if tool.entry is not None))
         )
 
     def asks_first(self, entry: Entry) -> bool:
@@ -114,9 +125,10 @@ def table_of(clients: Sequence[RequestTool], servers: Sequence[OfferedServer]) -
         for server in servers
         for entry in server.offered
     }
+    readers = {(server.label, tool.bare_name): tool for server in servers for tool in server.offered_readers}
     own_tools = list(client_tools(clients))
     wishes = Counter([tool.name for tool in own_tools])
-    wishes.update(legal(bare) for _, bare in behind)
+    wishes.update(legal(bare) for _, bare in (*behind, *readers))
     taken = set(wishes)
     offered: dict[str, OfferedTool] = {}
     for tool in own_tools:
@@ -140,6 +152,10 @@ def table_of(clients: Sequence[RequestTool], servers: Sequence[OfferedServer]) -
             options=server.options,
             defers=server.defers,
         )
+    for (label, bare), tool in readers.items():
+        name = bare if wishes[bare] == 1 else _derived(label, bare, taken)
+        taken.add(name)
+        offered[name] = msgspec.structs.replace(tool, name=name, label=label)
     return ToolTable(offered.values())
 
 

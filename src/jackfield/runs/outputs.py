@@ -17,6 +17,7 @@ from jackfield.model.call import Call, Done, Failed, Outcome, Pending
 from jackfield.model.content import expand
 from jackfield.model.items import InputImage, InputText, McpCallStatus, McpError, McpToolExecutionError, OutputPart
 from jackfield.model.text import counted
+from jackfield.model.tool import CallKind
 from jackfield.protocol.large_results import LargeResult, may_be_notice
 from jackfield.store import Store
 
@@ -31,7 +32,8 @@ LARGEST_CONTENT = 6_000_000
 LONGEST_TEXT = 1_000_000
 """Characters of the text beside the images."""
 NOTHING = "(The tool gave back nothing.)"
-_FORM_BEGINS = '{"content":'
+_FORMS_BEGIN = ('{"content":', '{"contents":')
+"""Of results that may hold images: the content form, and what was read from a resource."""
 _decode_notice = msgspec.json.Decoder(LargeResult).decode
 
 
@@ -59,6 +61,35 @@ def read_result(result: Raw) -> Reading:
     return reader.reading
 
 
+def _read(call: Call, result: Raw) -> Reading:
+    """What the call gave back, by what it used."""
+    if call.kind is CallKind.TOOL or may_be_notice(result, call.id):
+        return read_result(result)
+    given = msgspec.json.decode(result)
+    reader = _Reader()
+    if call.kind is CallKind.RESOURCE:
+        for one in contents_of(call, given):
+            reader.take({"type": "resource", "resource": one})
+        return reader.reading
+    for message in _list(given, "messages"):
+        reader.words.append(f"[{message.get('role')}]")
+        content = message.get("content")
+        for block in content if isinstance(content, list) else [content]:
+            reader.take(block if isinstance(block, dict) else {})
+    return reader.reading
+
+
+def contents_of(call: Call, given: Any) -> list[dict[str, Any]]:
+    """What a read gave back, by the URI that was asked for."""
+    asked = msgspec.json.decode(call.arguments).get("uri", call.tool)
+    return [{**one, "uri": asked} if one.get("uri") == call.tool else one for one in _list(given, "contents")]
+
+
+def _list(given: Any, key: str) -> list[dict[str, Any]]:
+    found = given.get(key) if isinstance(given, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
 async def with_whole_result(store: Store, call: Call) -> Call:
     """The call with its result as the tool gave it, where it was set aside for its size and may hold images."""
     if not may_be_notice(call.result, call.id):
@@ -67,10 +98,10 @@ async def with_whole_result(store: Store, call: Call) -> Call:
         notice = _decode_notice(call.result or b"")
     except msgspec.DecodeError:
         return call
-    if notice.size > LARGEST_CONTENT or not notice.preview.startswith(_FORM_BEGINS):
+    if notice.size > LARGEST_CONTENT or not notice.preview.startswith(_FORMS_BEGIN):
         return call
     whole = await whole_result(store, call)
-    if whole is None or not read_result(whole).images:
+    if whole is None or not _read(call, whole).images:
         return call
     return msgspec.structs.replace(call, result=whole)
 
@@ -191,8 +222,10 @@ def latest_output(call: Call) -> ToolOutput:
 def _told(call: Call, outcome: Outcome) -> ToolOutput:
     match outcome:
         case Done(result=result):
-            reading = read_result(result)
+            reading = _read(call, result)
             return ToolOutput(reading.text, images=reading.images)
+        case Failed(code=code, message=message) if call.kind is not CallKind.TOOL:
+            return failure_output(Failed(code, message))
         case Failed():
             return failure_output(outcome)
         case Pending(status=status):

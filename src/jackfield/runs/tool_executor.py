@@ -26,6 +26,7 @@ from jackfield.model.items import (
     ToolSearchCall,
     ToolSearchOutput,
 )
+from jackfield.model.principal import Scope
 from jackfield.model.tool import BUILTIN
 from jackfield.runs import events
 from jackfield.runs.outputs import ToolOutput, failure_output, output_of, refusal_output, with_whole_result
@@ -232,8 +233,8 @@ class ToolExecutor:
         self, draft: ToolCallDraft, arguments: dict[str, object], *, call_id: str, index: int | None
     ) -> Call | ToolOutput:
         """The call at its end, or where somebody else has to act; or what the model is told of a refused one."""
-        request = self._request(draft, arguments, space_id=self._plan.space_id)
         try:
+            request = self._request(draft, arguments, space_id=self._plan.space_id)
             async with self._reporting(call_id, index):
                 made = await self._pipeline.call(request, call_id=call_id)
             return await with_whole_result(self._store, made)
@@ -257,6 +258,19 @@ class ToolExecutor:
         tool, plan = draft.tool, self._plan
         assert tool is not None
         assert tool.entry is not None
+        if tool.target is not None:
+            target = tool.target(arguments)
+            return CallRequest(
+                tool=target.entry.name,
+                arguments=target.arguments,
+                principal=plan.principal,
+                agent=plan.agent,
+                run_id=plan.run_id,
+                begins_run=True,
+                takes_pending=takes_pending,
+                entry=target.entry,
+                needs=Scope.READ,
+            )
         return CallRequest(
             tool=tool.entry.name,
             arguments=arguments,

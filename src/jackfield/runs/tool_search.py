@@ -135,7 +135,7 @@ def _free_name(table: ToolTable) -> str:
 
 
 def _can_be_found(tool: OfferedTool) -> bool:
-    return tool.label != BUILTIN and tool.kind != "tool_search"
+    return tool.label != BUILTIN and tool.kind != "tool_search" and tool.target is None
 
 
 def _description(found: list[OfferedTool], about: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 Above: the loop and the engine. Below: the catalog's entries.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
@@ -36,6 +36,13 @@ from jackfield.model.tool import ToolDefinition, definition_of
 ClientKind = Literal["function", "custom", "tool_search"]
 
 
+class Target(Struct, frozen=True):
+    """What a call of a built-in tool that reads is a call of."""
+
+    entry: Entry
+    arguments: dict[str, object]
+
+
 class OfferedTool(Struct, frozen=True, kw_only=True):
     """One tool as the model sees it. Without an entry the client runs it."""
 
@@ -64,6 +71,8 @@ class OfferedTool(Struct, frozen=True, kw_only=True):
     """Whether the request wants it to be shown only when it is found (`defer_loading`); None: it does not say."""
     searches: bool = False
     """Its results are tools of this run, which the model is shown from then on."""
+    target: Callable[[dict[str, object]], Target] | None = None
+    """What its calls use, by their arguments: a resource that is read, or a prompt. Raises where there is no such."""
 
     @property
     def runs_here(self) -> bool:
@@ -74,7 +83,7 @@ class OfferedTool(Struct, frozen=True, kw_only=True):
         """As the model is shown it. Its own options, and what the request says over them, are for who executes it."""
         if self.entry is not None:
             told = definition_of(self.entry.tool, self.name)
-            if self.searches:
+            if self.searches or self.target is not None:
                 told = msgspec.structs.replace(told, description=self.description)
             return msgspec.structs.replace(told, config={**told.config, **self.options}) if self.options else told
         return ToolDefinition(
