@@ -14,19 +14,17 @@ import httpx2
 import msgspec
 import pytest
 import pytest_asyncio
-from openai import OpenAI
 
 from jackfield.llm.chat_request import BYTES_PER_TOKEN
-from tests.harness.in_process import KEY, in_process_gateway, serve_on_port
 from tests.harness.process import start_gateway
-from tests.llm.chat_server import END, USAGE, ChatServer, Play, call, chunk, says, text
+from tests.llm.chat_server import ChatServer
 from tests.requirement import requirement
+from tests.stories.chat_scene import Scene, calls, chat_scene, model_at, names, speaks
 from tests.waiting import eventually_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 MANY = 2_000
-CALLS_END = chunk(finish="tool_calls")
 CATALOG = {"type": "mcp", "server_label": "jackfield"}
 SEARCH = {"type": "tool_search"}
 ABOUT = (
@@ -59,28 +57,11 @@ def declared(verb: str, noun: str) -> str:
     )
 
 
-def config(base_url: str, *, verbs: tuple[str, ...] = VERBS) -> str:
+def config(*, verbs: tuple[str, ...] = VERBS) -> str:
     tools = "\n".join(itertools.starmap(declared, itertools.product(verbs, NOUNS)))
-    model = f'[models.tiny]\nprovider = "openai"\nbase_url = "{base_url}"\nmodel = "tiny-8b"\napi_key = "sk"\n'
     agents = '[agents.ada]\nmodel = "tiny"\n[agents.all]\nmodel = "tiny"\nsearch_tools_above = 0\n'
     outgoing = '[outgoing]\nallow = ["127.0.0.1"]\n'
-    return f"{model}\n{agents}\n{outgoing}\n{tools}"
-
-
-def calls(*made: tuple[str, dict[str, Any]]) -> Play:
-    pieces = [
-        call(index, id=f"call_{index}_{name}", name=name, arguments=msgspec.json.encode(arguments).decode())
-        for index, (name, arguments) in enumerate(made)
-    ]
-    return says(*pieces, CALLS_END, USAGE)
-
-
-def speaks(words: str = "Done.") -> Play:
-    return says(text(words), END, USAGE)
-
-
-def names(body: Any) -> list[str]:
-    return [tool["function"]["name"] for tool in body.get("tools", ())]
+    return f"{agents}\n{outgoing}\n{tools}"
 
 
 def tokens(body: Any) -> int:
@@ -88,42 +69,10 @@ def tokens(body: Any) -> int:
     return len(msgspec.json.encode(body["tools"])) // BYTES_PER_TOKEN
 
 
-class Scene:
-    """A gateway with two thousand tools, its model, and OpenAI's client."""
-
-    def __init__(self, url: str, chat: ChatServer, client: httpx2.AsyncClient) -> None:
-        self.chat = chat
-        self.http = client
-        self._sdk: Any = OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
-
-    def plays(self, *plays: Play) -> None:
-        self.chat.received.clear()
-        self.chat.plays = [*plays, speaks()]
-
-    async def ask(self, said: Any = "Export the invoice.", **fields: Any) -> Any:
-        return await asyncio.to_thread(self._sdk.responses.create, model="tiny", input=said, **fields)
-
-    async def cycle(self, agent: str, number: int) -> None:
-        body = {"serviceName": "clock", "payload": "Export the invoice."}
-        answer = await self.http.post(f"/api/agents/{agent}/trigger", json=body)
-        assert answer.status_code < 300, answer.text
-
-        async def is_over() -> bool:
-            found = (await self.http.get(f"/api/agents/{agent}")).json()["agent"]["lastCycle"]
-            return found is not None and found["number"] == number and found["status"] == "done"
-
-        await eventually_async(is_over)
-
-
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
-    folder = tmp_path_factory.mktemp("search")
-    async with (
-        ChatServer() as chat,
-        in_process_gateway(folder, config(chat.base_url)) as (gateway, client),
-        serve_on_port(gateway) as url,
-    ):
-        yield Scene(url, chat, client)
+    async with chat_scene(tmp_path_factory.mktemp("search"), lambda _: config()) as scene:
+        yield scene
 
 
 FIND = ("search_tools", {"query": "export invoice draft", "limit": 2})
@@ -335,7 +284,7 @@ async def test_a_cycle_that_is_resumed_after_a_crash_is_shown_what_it_had_found(
 
     async with ChatServer() as chat:
         chat.plays = [calls(FIND), is_asked]
-        gateway = await asyncio.to_thread(start_gateway, tmp_path, config(chat.base_url, verbs=("export",)))
+        gateway = await asyncio.to_thread(start_gateway, tmp_path, model_at(chat.base_url) + config(verbs=("export",)))
         try:
             body = {"serviceName": "clock", "payload": "Export the invoice."}
             url = f"{gateway.url}/api/agents/ada/trigger"
