@@ -58,9 +58,11 @@ inputSchema = {{ type = "object" }}
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Scene, Library]]:
     async with library() as shelf, library("more") as other:
         other.texts, other.prompts, other.templates = {"note://one": "Another first note."}, [], []
+        shelf.texts |= {"note://gone": "?", "note://picture": "?"}
         folder = tmp_path_factory.mktemp("reading")
         async with chat_scene(folder, lambda _: config(shelf, other)) as scene:
-            await eventually_async(lambda: len(scene.gateway.catalog.resources(ADMIN).resources) == 3)
+            await eventually_async(lambda: len(scene.gateway.catalog.resources(ADMIN).resources) == 5)
+            del shelf.texts["note://gone"]
             yield scene, shelf
 
 
@@ -146,6 +148,7 @@ async def test_what_cannot_be_read_is_an_answer_for_the_model(scene: Scene) -> N
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("read_resource", {}),
         ("read_resource", {"uri": "note://nowhere"}),
+        ("read_resource", {"uri": "note://gone"}),
         ("get_prompt", {"name": "nothing"}),
         ("get_prompt", {"name": "review"}),
         ("get_prompt", {"name": "review", "arguments": 3}),
@@ -153,7 +156,8 @@ async def test_what_cannot_be_read_is_an_answer_for_the_model(scene: Scene) -> N
     scene.plays(calls(*wrong))
     made = await scene.ask(tools=[CATALOG])
     told = tool_results(scene.chat.bodies[1])
-    for said, word in zip(told, ("uri", "Resource not found", "There is no prompt", "code", "arguments"), strict=True):
+    words = ("uri", "There is no resource", "Resource not found", "There is no prompt", "code", "arguments")
+    for said, word in zip(told, words, strict=True):
         assert word in said
     assert {item.status for item in made.output if item.type == "mcp_call"} == {"failed"}
 
@@ -232,7 +236,11 @@ async def test_resources_are_input_of_a_response(scene: Scene, shelf: Library) -
 @requirement("MCP2-read-input")
 async def test_a_request_that_names_what_cannot_be_read_is_refused(scene: Scene, shelf: Library) -> None:
     scene.plays()
-    for uri, word in (("note://three", "Resource not found"), ("other://x", "no resource"), ("no uri", "There is no resource")):
+    for uri, word in (
+        ("note://gone", "Resource not found"),
+        ("other://x", "no resource"),
+        ("no uri", "There is no resource"),
+    ):
         with pytest.raises(openai.BadRequestError, match=word) as refused:
             await scene.ask(user({"type": "input_file", "file_url": uri}))
         assert refused.value.param == "input"
