@@ -12,6 +12,8 @@
     │   │   └── DefinitionChanged       quarantined until a person accepts its new definition
     │   ├── NotFound            404
     │   │   ├── ToolNotFound
+    │   │   ├── ResourceNotFound
+    │   │   ├── PromptNotFound
     │   │   ├── CallNotFound
     │   │   ├── RunNotFound
     │   │   ├── ResponseNotFound
@@ -27,6 +29,7 @@
     │   ├── WrongMediaType      415
     │   ├── Misdirected         421     Host or Origin is not one of ours
     │   ├── RateLimited         429     too many calls of this tool
+    │   ├── UpstreamFailed      502     a server could not give a resource or a prompt
     │   └── Unavailable         503
     │       ├── SourceUnavailable       the tool's source is down
     │       ├── StoreBusy               the store's queue is full
@@ -197,6 +200,17 @@ class RateLimited(Refused):
         self.retry_after = retry_after
 
 
+class UpstreamFailed(Refused):
+    """A server could not give what was asked for; the code says how it failed."""
+
+    code = "upstream_failed"
+
+    def __init__(self, message: str, *, param: str | None = None, upstream_code: str | None = None) -> None:
+        super().__init__(message, param=param)
+        if upstream_code is not None:
+            vars(self)["code"] = upstream_code
+
+
 class Unavailable(Refused):
     code = "unavailable"
 
@@ -224,6 +238,7 @@ STATUS: dict[type[Refused], int] = {
     WrongMediaType: 415,
     Misdirected: 421,
     RateLimited: 429,
+    UpstreamFailed: 502,
     Unavailable: 503,
 }
 """Situation to HTTP status, once. A subclass has its parent's status."""

@@ -274,9 +274,13 @@ class Catalog:
         if found is None:
             if len(self._prompt_views) >= MAX_VIEWS:
                 self._prompt_views.clear()
-            snapshot = Snapshot() if sight.session is not None else self._moment.prompts
             found = self._prompt_views[sight] = View(
-                snapshot, index=Index(), sight=sight, scenario=self._scenario, generated_at=self._now()
+                self._moment.prompts if sight.all_tools else Snapshot(),
+                index=Index(),
+                sight=sight,
+                scenario=self._scenario,
+                generated_at=self._now(),
+                of=CallKind.PROMPT,
             )
         return found
 
@@ -384,8 +388,11 @@ class Catalog:
         return found or next(iter(snapshot.by_foreign.get(name, ())), None)
 
     def lists(self, identity: Identity) -> bool:
-        """Whether a source offers this tool now, usable or not."""
-        return identity in self._moment.snapshot.checked
+        """Whether a source offers this tool or prompt now, usable or not."""
+        moment, (source, name) = self._moment, identity
+        if name.startswith(PROMPT):
+            return (source, name[len(PROMPT) :]) in moment.prompts.checked
+        return identity in moment.snapshot.checked
 
     def external_tools(self) -> list[Entry]:
         """Every tool that tool servers answer, by name."""
@@ -506,6 +513,7 @@ class Catalog:
             pins=pins_of(pins, PROMPT),
             previous=old,
             judge=self.checking.fault_in,
+            what="Prompt",
         )
 
     def _resources_following(self, before: _Moment, listings: Listings, *, pins: Pins) -> ResourceSnapshot:

@@ -1,13 +1,14 @@
 """Prompts and templates are pinned, and prompts named, in the same tables as tools, under keys of their own. Pure.
 
-Above: `catalog.py` and `pinning.py`. A mark that no listed name may hold keeps the keys of the kinds apart.
+Above: `catalog.py`, `pinning.py` and the handlers. A mark that no listed name may hold keeps the keys apart.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
+from jackfield.catalog.merge import Entry
 from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.catalog.pins import Pins
 from jackfield.model.tool import CallKind, Tool
@@ -16,11 +17,28 @@ T = TypeVar("T")
 PROMPT = "\x1fprompt:"
 TEMPLATE = "\x1ftemplate:"
 _MARKS = {CallKind.TOOL: "", CallKind.PROMPT: PROMPT, CallKind.RESOURCE: TEMPLATE}
+PinnedKind = Literal["tool", "prompt", "template"]
+_KINDS: dict[CallKind, PinnedKind] = {
+    CallKind.TOOL: "tool",
+    CallKind.PROMPT: "prompt",
+    CallKind.RESOURCE: "template",
+}
 
 
 def identity_of(tool: Tool) -> Identity:
     """What a tool, prompt or template is pinned and named by."""
     return tool.source, _MARKS[tool.operation] + tool.name
+
+
+def kind_of(tool: Tool) -> PinnedKind:
+    """How it is called where what is pinned is shown."""
+    return _KINDS[tool.operation]
+
+
+def pin_key(entry: Entry) -> str:
+    """What its change is accepted by, among those of its source: a tool's name, `prompt:NAME`, `template:TEMPLATE`."""
+    kind = kind_of(entry.tool)
+    return entry.name if kind == "tool" else f"{kind}:{entry.name}"
 
 
 def narrowed(these: Mapping[Identity, T], mark: str) -> dict[Identity, T]:

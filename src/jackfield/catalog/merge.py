@@ -118,22 +118,23 @@ def merge(
     asking: AbstractSet[Identity] = frozenset(),
     previous: Snapshot | None = None,
     judge: Judge = fault_in,
+    what: str = "Tool",
 ) -> Snapshot:
     """All listings, in config order, as one catalog. The config's `categories` and `overrides` have the last word.
 
-    `asking` are tools that ask first, besides those that say so themselves.
+    `asking` are tools that ask first, besides those that say so themselves. `what`: tools, or prompts.
     """
     before = Snapshot() if previous is None else previous
     given = prefixes or {}
     kept = kept_names or {}
-    checked, notices = _check_all(listings, overrides, before, judge)
+    checked, notices = _check_all(listings, overrides, before, judge, what=what)
     usable = {identity: result.usable for identity, result in checked.items() if result.usable is not None}
     foreign = {identity for identity in usable if checked[identity].digest is not None}
     sources = tuple(source for source, _ in listings)
     if before.was_named_by(kept, given, sources) and before.naming.is_of(usable, foreign):
         naming = before.naming  # of the same tools: one's change among thousands renames nobody
     else:
-        naming = public_names(_offers(listings, usable), prefixes=given, kept=kept, foreign=foreign)
+        naming = public_names(_offers(listings, usable), prefixes=given, kept=kept, foreign=foreign, what=what)
     by_identity = {
         identity: _entry(naming.names[identity], tool, before.by_identity.get(identity), prefix=given.get(tool.source))
         for identity, tool in usable.items()
@@ -150,7 +151,10 @@ def merge(
     pins_are_known = pins.stored is not None
     changed = ((one.tool.source, one.name) for one in held.values() if (one.tool.source, one.tool.name) not in as_new)
     new = ((source, by_identity[source, tool].name) for source, tool in as_new)
-    told = (*held_notices(changed, pins_are_known=pins_are_known), *new_notices(new))
+    told = (
+        *held_notices(changed, pins_are_known=pins_are_known, what=what),
+        *new_notices(new, what=what),
+    )
     all_categories = _categories(listings, categories, entries)
     return Snapshot(
         entries=entries,
@@ -209,7 +213,7 @@ def _unoffered(listings: Listings, prefixes: Mapping[str, str]) -> dict[str, str
     }
 
 
-def check(tool: Tool, override: ToolOverride | None, judge: Judge = fault_in) -> Checked:
+def check(tool: Tool, override: ToolOverride | None, judge: Judge = fault_in, *, what: str = "Tool") -> Checked:
     """Whether `tool` can be offered, and as what."""
     overridden = tool if override is None else apply_override(tool, override)
     fault = (
@@ -219,7 +223,7 @@ def check(tool: Tool, override: ToolOverride | None, judge: Judge = fault_in) ->
     )
     if fault is not None:
         message = (
-            f"Tool '{shown(tool.name)}' of '{tool.source}' is left out: its input schema {fault}. Correct it there."
+            f"{what} '{shown(tool.name)}' of '{tool.source}' is left out: its input schema {fault}. Correct it there."
         )
         return Checked(listed=tool, override=override, usable=None, notices=(_about(tool, message),))
     if overridden.output_schema is None or (fault := _output_fault(overridden, judge)) is None:
@@ -245,7 +249,7 @@ def _digest(tool: Tool) -> str | None:
 
 
 def _check_all(
-    listings: Listings, overrides: Overrides, previous: Snapshot, judge: Judge
+    listings: Listings, overrides: Overrides, previous: Snapshot, judge: Judge, *, what: str = "Tool"
 ) -> tuple[dict[Identity, Checked], list[CatalogNotice]]:
     checked: dict[Identity, Checked] = {}
     notices: list[CatalogNotice] = []
@@ -261,7 +265,7 @@ def _check_all(
             before = previous.checked.get(identity)
             override = meant.get(tool.name)
             if before is None or before.override != override or not _same(before.listed, tool):
-                before = check(tool, override, judge)
+                before = check(tool, override, judge, what=what)
             checked[identity] = before
             notices += before.notices
     return checked, notices

@@ -113,11 +113,12 @@ def public_names(
     prefixes: Mapping[str, str] | None = None,
     kept: KeptNames | None = None,
     foreign: AbstractSet[Identity] = frozenset(),
+    what: str = "Tool",
 ) -> Naming:
     """Names for all tools that `offers` (source, foreign names) has, in config order.
 
     `prefixes` are the operator's, by source; they stand before the foreign name from the start. `foreign` are the
-    tools that are not the operator's own.
+    tools that are not the operator's own. `what`: what notices call them.
     """
     given = prefixes or {}
     book = _Book(kept or {})
@@ -133,12 +134,14 @@ def public_names(
         for wish in lost
         if book.kept_by(wish) is None and (holder := book.owners.get(wish.name) or away.get(wish.name)) is not None
     }
-    notices = [_nameless(identity, name) for identity, name in book.names.items() if _is_nameless(identity, given)]
+    notices = [
+        _nameless(identity, name, what) for identity, name in book.names.items() if _is_nameless(identity, given)
+    ]
     for wish in (*losers, *lost):
         if wish.identity not in book.names:
             book.give(wish.identity, _derived(wish, book.owners.keys() | away.keys()))
         owner = book.owners.get(wish.name) or away.get(wish.name)
-        notices.append(_renaming(wish.identity, wish=wish.name, name=book.names[wish.identity], owner=owner))
+        notices.append(_renaming(wish.identity, wish=wish.name, name=book.names[wish.identity], owner=owner, what=what))
     return Naming(names=book.names, wishes=asked_for, foreign=foreign, refused=refused, notices=tuple(notices))
 
 
@@ -250,49 +253,49 @@ def _is_nameless(identity: Identity, prefixes: Mapping[str, str]) -> bool:
     return not (_SAYS_SOMETHING.search(foreign) or _SAYS_SOMETHING.search(prefixes.get(source, "")))
 
 
-def _renaming(identity: Identity, *, wish: str, name: str, owner: Identity | None) -> CatalogNotice:
+def _renaming(identity: Identity, *, wish: str, name: str, owner: Identity | None, what: str) -> CatalogNotice:
     source, foreign = identity[0], shown(identity[1])
     if wish in PATH_WORDS:
         return CatalogNotice(
             public_name=name,
             sources=(source,),
-            message=f"Tool '{foreign}' of '{source}' is called like a word of the HTTP API, so it is '{name}'. "
+            message=f"{what} '{foreign}' of '{source}' is called like a word of the HTTP API, so it is '{name}'. "
             "Rename it at its source, or set a prefix there.",
         )
     if wish in RESERVED_NAMES and source != BUILTIN:
         return CatalogNotice(
             public_name=name,
             sources=(BUILTIN, source),
-            message=f"Tool '{wish}' is offered by both '{BUILTIN}' and '{source}'. '{BUILTIN}' keeps the "
+            message=f"{what} '{wish}' is offered by both '{BUILTIN}' and '{source}'. '{BUILTIN}' keeps the "
             f"name, as with all built-in tools; the other is '{name}'. Set a prefix on '{source}'.",
         )
     if owner is None:
         return CatalogNotice(
             public_name=name,
             sources=(source,),
-            message=f"Tool '{foreign}' of '{source}' goes on as '{name}', the name it has had, although nobody else is "
-            f"called '{wish}' any more. Set a prefix on '{source}' to have it named anew.",
+            message=f"{what} '{foreign}' of '{source}' goes on as '{name}', the name it has had, although nobody else "
+            f"is called '{wish}' any more. Set a prefix on '{source}' to have it named anew.",
         )
     if owner[0] == source:
         return CatalogNotice(
             public_name=name,
             sources=(source,),
-            message=f"Tools '{shown(owner[1])}' and '{foreign}' of '{source}' would both be '{wish}'. "
+            message=f"{what}s '{shown(owner[1])}' and '{foreign}' of '{source}' would both be '{wish}'. "
             f"'{shown(owner[1])}' keeps the name; the other is '{name}'. Rename one of them.",
         )
     return CatalogNotice(
         public_name=name,
         sources=(owner[0], source),
-        message=f"Tool '{wish}' is offered by both '{owner[0]}' and '{source}'. '{owner[0]}' keeps the name; "
+        message=f"{what} '{wish}' is offered by both '{owner[0]}' and '{source}'. '{owner[0]}' keeps the name; "
         f"the other is '{name}'. Set a prefix on one of them.",
     )
 
 
-def _nameless(identity: Identity, name: str) -> CatalogNotice:
+def _nameless(identity: Identity, name: str, what: str) -> CatalogNotice:
     source, foreign = identity[0], shown(identity[1])
     return CatalogNotice(
         public_name=name,
         sources=(source,),
-        message=f"Tool '{foreign}' of '{source}' has no letter or digit that a public name may carry, so it is "
+        message=f"{what} '{foreign}' of '{source}' has no letter or digit that a public name may carry, so it is "
         f"'{name}'. Rename it at its source, or set a prefix there.",
     )

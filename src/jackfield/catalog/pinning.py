@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 
 from jackfield.catalog import transactions as pin_tx
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.catalog.kinds import identity_of
+from jackfield.catalog.kinds import PinnedKind, identity_of, kind_of, pin_key
 from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.catalog.pins import Definition, diff_of, pinnable
 from jackfield.catalog.transactions import PINS_TOPIC, Pin, ToolName
@@ -36,9 +36,11 @@ LONGEST_PAUSE = 30.0
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A foreign tool as it is pinned and as its source offers it now."""
+    """A foreign tool, prompt or template as it is pinned and as its source offers it now."""
 
     name: str
+    kind: PinnedKind
+    key: str
     source: str
     is_held: bool
     digest: str
@@ -71,7 +73,7 @@ class Pinning:
         own = (entry for source in self._catalog.own_sources for entry in self._catalog.held_of(source))
         held = {identity_of(entry.tool): entry for entry in (*self._catalog.all_held, *own)}
         for identity in sorted(held.keys() - self._told):
-            name, source = held[identity].name, identity[0]
+            name, source = pin_key(held[identity]), identity[0]
             why = "is new" if self._catalog.pins.awaits(identity) else "changed its definition"
             log.warning("%s of %s is held: it %s. See 'jackfield accept %s'", name, source, why, source)
         self._told = frozenset(held)
@@ -138,6 +140,8 @@ class Pinning:
         pinned = await self._pinned(entry)
         return Difference(
             name=entry.name,
+            kind=kind_of(entry.tool),
+            key=pin_key(entry),
             source=entry.tool.source,
             is_held=entry in self._catalog.held_of(entry.tool.source),
             digest=offered.digest,
@@ -149,13 +153,17 @@ class Pinning:
     async def accept(self, entries: Sequence[Entry], *, seen: Mapping[str, str], accepted_by: str) -> None:
         """Pin these tools to what is offered now, all of them or none.
 
-        `seen` has the digests that the person was shown, by public name; if a tool has changed again, nothing happens.
+        `seen` has the digests that the person was shown, by `pin_key`; if a tool has changed again, nothing happens.
         """
-        offered = {entry.name: offered_definition(entry) for entry in entries}
-        for name, definition in offered.items():
-            if seen.get(name, definition.digest) != definition.digest:
-                raise Conflict(f"Tool '{name}' has changed again since you looked. Look at the new change first.")
-        pins = [_pin(*identity_of(entry.tool), offered[entry.name], accepted_by) for entry in entries]
+        pins = []
+        for entry in entries:
+            definition = offered_definition(entry)
+            if seen.get(pin_key(entry), definition.digest) != definition.digest:
+                what = kind_of(entry.tool).capitalize()
+                raise Conflict(
+                    f"{what} '{entry.name}' has changed again since you looked. Look at the new change first."
+                )
+            pins.append(_pin(*identity_of(entry.tool), definition, accepted_by))
         await self._store.write(partial(pin_tx.put_pins, pins))
         await self._read()
 

@@ -138,7 +138,9 @@ def refusal(name: str, source: str, *, pins_are_known: bool, is_new: bool = Fals
     )
 
 
-def held_notices(held: Iterable[tuple[str, str]], *, pins_are_known: bool) -> Iterator[CatalogNotice]:
+def held_notices(
+    held: Iterable[tuple[str, str]], *, pins_are_known: bool, what: str = "Tool"
+) -> Iterator[CatalogNotice]:
     """One notice for each source with held tools, given as (source, public name)."""
     for source, names in _by_source(held).items():
         why = (
@@ -147,16 +149,16 @@ def held_notices(held: Iterable[tuple[str, str]], *, pins_are_known: bool) -> It
             else "what they were before cannot be read from the store. That is tried again; see the gateway's log."
         )
         yield CatalogNotice(
-            public_name=names[0], sources=(source,), message=f"Held of '{source}': {_counted(names)}; {why}"
+            public_name=names[0], sources=(source,), message=f"Held of '{source}': {_counted(names, what)}; {why}"
         )
 
 
-def new_notices(held: Iterable[tuple[str, str]]) -> Iterator[CatalogNotice]:
+def new_notices(held: Iterable[tuple[str, str]], *, what: str = "Tool") -> Iterator[CatalogNotice]:
     """One notice for each source with new tools that wait to be accepted, given as (source, public name)."""
     for source, names in _by_source(held).items():
         message = (
-            f"Held of '{source}': {_counted(names)}; new, and not accepted yet. 'jackfield accept {source}' shows what "
-            "is new and takes it."
+            f"Held of '{source}': {_counted(names, what)}; new, and not accepted yet. 'jackfield accept {source}' "
+            "shows what is new and takes it."
         )
         yield CatalogNotice(public_name=names[0], sources=(source,), message=message)
 
@@ -168,8 +170,9 @@ def _by_source(held: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return by_source
 
 
-def _counted(names: Sequence[str]) -> str:
-    return f"tool {_listed(names)}" if len(names) == 1 else f"{len(names)} tools ({_listed(names)})"
+def _counted(names: Sequence[str], what: str) -> str:
+    word = what.lower()
+    return f"{word} {_listed(names)}" if len(names) == 1 else f"{len(names)} {word}s ({_listed(names)})"
 
 
 def _listed(names: Sequence[str]) -> str:

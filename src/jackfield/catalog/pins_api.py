@@ -1,4 +1,5 @@
-"""Foreign tools whose definition changed: what the change is, and accepting it, one tool or a whole source.
+"""Foreign tools, prompts and templates whose definition changed: what the change is, and accepting it, one tool or a
+whole source.
 
 Only an administrator sees the change: a definition that nobody accepted is no text for agents.
 Below: `pinning.py`.
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.kinds import PinnedKind, kind_of, pin_key
 from jackfield.catalog.names import shown
 from jackfield.catalog.pinning import Difference, Pinning, offered_definition
 from jackfield.catalog.records import ToolEntry
@@ -30,7 +32,7 @@ class AcceptBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AcceptAllBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which changes are meant, by tool; only those are accepted. Without: all that are held now."""
+    """Which changes are meant, by their `key`; only those are accepted. Without: all that are held now."""
 
     digests: dict[str, Digest] | None = None
 
@@ -39,6 +41,9 @@ class ToolDiff(Struct, frozen=True, kw_only=True):
     """A foreign tool as it is pinned and as its source offers it now, and a unified diff of the two."""
 
     name: str
+    kind: PinnedKind
+    key: str
+    """What `digests` names it by: a tool's name, `prompt:NAME` or `template:TEMPLATE`."""
     source: str
     held: bool
     digest: str
@@ -48,7 +53,7 @@ class ToolDiff(Struct, frozen=True, kw_only=True):
 
 
 class SourceDiff(Struct, frozen=True, kw_only=True):
-    """Every held tool of a source."""
+    """Every held tool, prompt and template of a source."""
 
     source: str
     tools: list[ToolDiff]
@@ -62,10 +67,12 @@ class AcceptedTool(Struct, frozen=True, kw_only=True):
 
 
 class AcceptedSource(Struct, frozen=True, kw_only=True):
-    """The tools that were held until now."""
+    """What was held until now: tools, the names of prompts, and templates."""
 
     source: str
     tools: list[ToolEntry]
+    prompts: list[str]
+    templates: list[str]
 
 
 class _AcceptedTool(Struct, frozen=True, kw_only=True):
@@ -76,6 +83,8 @@ class _AcceptedTool(Struct, frozen=True, kw_only=True):
 class _AcceptedSource(Struct, frozen=True, kw_only=True):
     source: str
     tools: list[Raw]
+    prompts: list[str]
+    templates: list[str]
 
 
 _one = BodyReader(AcceptBody, required=False)
@@ -118,11 +127,18 @@ class PinsApi:
         source = self._source(request)
         held = self._held(request, source)
         if body.digests is not None:
-            held = [entry for entry in held if entry.name in body.digests]
+            held = [entry for entry in held if pin_key(entry) in body.digests]
         if held:
             seen = body.digests or {}
             await self._pinning.accept(held, seen=seen, accepted_by=request.principal.name)
-        return json_response(_AcceptedSource(source=source, tools=self._manifests(held)))
+        return json_response(
+            _AcceptedSource(
+                source=source,
+                tools=self._manifests([entry for entry in held if kind_of(entry.tool) == "tool"]),
+                prompts=[entry.name for entry in held if kind_of(entry.tool) == "prompt"],
+                templates=[entry.name for entry in held if kind_of(entry.tool) == "template"],
+            )
+        )
 
     def _tool(self, request: Request) -> Entry:
         name = request.part("name")
@@ -141,7 +157,7 @@ class PinsApi:
 
     def _held(self, request: Request, source: str) -> list[Entry]:
         sight = self._catalog.visibility(request.principal)
-        return [entry for entry in self._catalog.held_of(source) if sight.sees(entry)]
+        return [entry for entry in self._catalog.held_of(source) if sight.sees_pinned(entry)]
 
     def _manifests(self, entries: list[Entry]) -> list[Raw]:
         """The tools as they are offered by now; one that changed again meanwhile, as it was accepted."""
@@ -152,6 +168,8 @@ class PinsApi:
 def _told(change: Difference) -> ToolDiff:
     return ToolDiff(
         name=change.name,
+        kind=change.kind,
+        key=change.key,
         source=change.source,
         held=change.is_held,
         digest=change.digest,
@@ -195,8 +213,8 @@ def routes(pinning: Pinning, *, catalog: Catalog, sources: SourceRegistry) -> li
             handler=api.show_source_diff,
             scope=Scope.ADMIN,
             tag="Tools",
-            summary="What changed in all held tools of a source",
-            responses={200: ResponseSpec(description="One diff for each held tool", type=SourceDiff)},
+            summary="What changed in the held tools, prompts and templates of a source",
+            responses={200: ResponseSpec(description="One diff for each", type=SourceDiff)},
             errors=(404,),
         ),
         Route(
@@ -205,10 +223,10 @@ def routes(pinning: Pinning, *, catalog: Catalog, sources: SourceRegistry) -> li
             handler=api.accept_source,
             scope=Scope.ADMIN,
             tag="Tools",
-            summary="Accept the new definitions of a source's held tools",
+            summary="Accept the new definitions of a source's held tools, prompts and templates",
             body=AcceptAllBody,
             body_is_optional=True,
-            responses={200: ResponseSpec(description="The tools that are offered again", type=AcceptedSource)},
+            responses={200: ResponseSpec(description="What is offered again", type=AcceptedSource)},
             errors=(404, 409),
         ),
     ]

@@ -8,8 +8,8 @@ what a resource holds is expected to.
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -22,13 +22,16 @@ from jackfield.catalog.names import CatalogNotice, Identity
 from jackfield.catalog.pins import Pins, held_notices, new_notices, pinnable, refusal
 from jackfield.catalog.view import Visibility
 from jackfield.errors import ResourceNotFound
-from jackfield.model.resource import qualified, read_of, unqualified
+from jackfield.model.resource import SCHEME, qualified, read_of, unqualified
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Listing
 from jackfield.sources.foreign import is_hidden_in, shown
 
+WHAT = "Template"
 LONGEST_URI = 16_384
-"""A qualified URI may be longer than the one that it stands for."""
+"""Characters of a URI that somebody asks for."""
+LONGEST_ON_RECORD = 2_000
+"""Bytes of a URI on a call's record: what an index of any database takes."""
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
 _encode = msgspec.json.Encoder().encode
@@ -52,12 +55,54 @@ class OfferedTemplate(Struct, frozen=True, kw_only=True):
     template: str
     source: str
     own_template: str
+    """As its source writes it."""
     tool: Tool
     json: bytes
-    fits: Callable[[str], bool]
-    literal: int
-    """How many characters are not left open."""
+    literals: tuple[str, ...]
+    """Of `template`: the text before, between and after its expressions."""
     digest: str | None
+
+    @property
+    def identity(self) -> Identity:
+        return self.source, self.own_template
+
+    @property
+    def literal(self) -> int:
+        """How many characters are not left open."""
+        return sum(map(len, self.literals))
+
+    def fits(self, uri: str) -> bool:
+        """Whether the URI can be had from it, as it is offered."""
+        return _fits(self.literals, uri)
+
+    def fits_own(self, uri: str) -> bool:
+        """Whether its source's own URI can be had from it."""
+        return _fits(_literals(self.own_template), uri)
+
+    def own_uri(self, uri: str) -> str:
+        """The source's own URI of one that fits; what was filled in stays as it is."""
+        literals, own = self.literals, _literals(self.own_template)
+        if len(own) == 1:
+            return own[0]
+        place, end = len(literals[0]), len(uri) - len(literals[-1])
+        parts = [own[0]]
+        for literal, own_literal in zip(literals[1:-1], own[1:-1], strict=True):
+            found = uri.index(literal, place, end)
+            parts += [uri[place:found], own_literal]
+            place = found + len(literal)
+        return "".join([*parts, uri[place:end], own[-1]])
+
+
+def _literals(template: str) -> tuple[str, ...]:
+    return tuple(_EXPRESSION.split(template))
+
+
+def _fits(literals: tuple[str, ...], uri: str) -> bool:
+    first, *others = literals
+    if not others:
+        return uri == first
+    *middle, last = others
+    return fits(first, tuple(filter(None, middle)), last, uri)
 
 
 class ResourceSnapshot(Struct, frozen=True, kw_only=True):
@@ -70,74 +115,95 @@ class ResourceSnapshot(Struct, frozen=True, kw_only=True):
     held: tuple[OfferedTemplate, ...] = ()
     """Templates that wait for a person to accept them."""
     held_as_new: frozenset[Identity] = frozenset()
-    pins_are_known: bool = True
     readers: tuple[str, ...] = ()
     """Sources whose unlisted URIs can be read too."""
     renamed: dict[tuple[str, str], str] = {}
     """By source and own URI: what is offered under another one."""
+    timeouts: dict[str, int] = {}
+    """How many milliseconds a read may take, by source, where the operator says so."""
     notices: tuple[CatalogNotice, ...] = ()
-    made_from: tuple[object, ...] = ()
+    made_from: tuple[tuple[str, Listing], ...] = ()
+    judged_by: Pins | None = None
+    """The pins of templates."""
+
+    @property
+    def pins_are_known(self) -> bool:
+        return self.judged_by is None or self.judged_by.stored is not None
 
     def entry_of(self, template: OfferedTemplate) -> Entry:
         """A template as pins are shown and accepted by."""
         return named_entry(template.template, template.tool)
 
+    def is_of(self, offering: Sequence[tuple[str, Listing]], pins: Pins) -> bool:
+        """Whether it was made from the same."""
+        return (
+            len(offering) == len(self.made_from)
+            and all(map(_offers_the_same, offering, self.made_from))
+            and pins == self.judged_by
+        )
+
+
+def _offers_the_same(one: tuple[str, Listing], other: tuple[str, Listing]) -> bool:
+    """Whether both are the same source's, with the very same lists."""
+    (source, now), (known, before) = one, other
+    return (
+        source == known
+        and now.resources is before.resources
+        and now.templates is before.templates
+        and now.reads_unlisted == before.reads_unlisted
+        and now.accepts_changes == before.accepts_changes
+        and now.read_timeout_ms == before.read_timeout_ms
+    )
+
 
 def merge_resources(listings: Listings, *, pins: Pins, previous: ResourceSnapshot) -> ResourceSnapshot:
     """What all sources offer; the snapshot before where nothing changed."""
-    offering = [(source, one) for source, one in listings if one.resources or one.templates or one.reads_unlisted]
-    made_from = (*(part for _, one in offering for part in (one.resources, one.templates)), pins)
-    if len(made_from) == len(previous.made_from) and all(map(_is, made_from, previous.made_from)):
+    offering = tuple((source, one) for source, one in listings if one.resources or one.templates or one.reads_unlisted)
+    if previous.is_of(offering, pins):
         return previous
-    known = {(one.source, one.own_uri): one for one in previous.resources}
-    by_uri: dict[str, OfferedResource] = {}
     own_first = sorted(offering, key=lambda pair: _is_foreign(pair[1]))
-    for source, listing in own_first:
-        for resource in listing.resources:
-            uri = resource.uri if resource.uri not in by_uri else qualified(source, resource.uri)
-            before = known.get((source, resource.uri))
-            if before is None or before.uri != uri or before.listed != resource.listed:
-                before = _offered(uri, source, resource.uri, resource.listed)
-            by_uri[uri] = before
-    templates = _templates(own_first)
+    by_uri = _resources(own_first, previous)
+    templates = _templates(own_first, previous)
     accepting = frozenset(source for source, listing in offering if listing.accepts_changes)
-    as_new = frozenset(
-        identity
-        for one in templates
-        if one.digest is not None and (pins.awaits(identity := _identity(one)) or pins.holds_new(identity))
-    )
-    held = tuple(
-        one
-        for one in templates
-        if one.digest is not None
-        and (_identity(one) in as_new or pins.holds(_identity(one), one.digest, accepting=accepting))
-    )
-    changed = ((one.source, one.template) for one in held if _identity(one) not in as_new)
+    pinned = {one.identity: one.digest for one in templates if one.digest is not None}
+    as_new = frozenset(one for one in pinned if pins.awaits(one) or pins.holds_new(one))
+    held = {one for one, digest in pinned.items() if one in as_new or pins.holds(one, digest, accepting=accepting)}
+    offered_as = {one.identity: one.template for one in templates}
+    changed = ((one[0], offered_as[one]) for one in held - as_new)
+    new = ((one[0], offered_as[one]) for one in as_new)
     return ResourceSnapshot(
         resources=tuple(sorted(by_uri.values(), key=lambda one: one.uri)),
         by_uri=by_uri,
-        templates=tuple(one for one in templates if one not in held),
-        held=held,
+        templates=tuple(one for one in templates if one.identity not in held),
+        held=tuple(one for one in templates if one.identity in held),
         held_as_new=as_new,
-        pins_are_known=pins.stored is not None,
         renamed={(one.source, one.own_uri): uri for uri, one in by_uri.items() if uri != one.own_uri},
         readers=tuple(source for source, listing in offering if listing.reads_unlisted),
-        notices=(*held_notices(changed, pins_are_known=pins.stored is not None), *new_notices(as_new)),
-        made_from=made_from,
+        timeouts={source: one.read_timeout_ms for source, one in offering if one.read_timeout_ms is not None},
+        notices=(
+            *held_notices(changed, pins_are_known=pins.stored is not None, what=WHAT),
+            *new_notices(new, what=WHAT),
+        ),
+        made_from=offering,
+        judged_by=pins,
     )
 
 
 def _is_foreign(listing: Listing) -> bool:
-    """Whether it is not the operator's own."""
     return any(one.is_foreign for one in listing.resources) or any(one.definition for one in listing.templates)
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
-def _identity(template: OfferedTemplate) -> Identity:
-    return template.source, template.own_template
+def _resources(offering: Iterable[tuple[str, Listing]], previous: ResourceSnapshot) -> dict[str, OfferedResource]:
+    known = {(one.source, one.own_uri): one for one in previous.resources}
+    found: dict[str, OfferedResource] = {}
+    for source, listing in offering:
+        for resource in listing.resources:
+            uri = resource.uri if resource.uri not in found else qualified(source, resource.uri)
+            before = known.get((source, resource.uri))
+            if before is None or before.uri != uri or before.listed != resource.listed:
+                before = _offered(uri, source, resource.uri, resource.listed)
+            found[uri] = before
+    return found
 
 
 def _offered(uri: str, source: str, own_uri: str, listed: dict[str, Any]) -> OfferedResource:
@@ -145,31 +211,36 @@ def _offered(uri: str, source: str, own_uri: str, listed: dict[str, Any]) -> Off
     return OfferedResource(uri=uri, source=source, own_uri=own_uri, listed=listed, json=json)
 
 
-def _templates(offering: Sequence[tuple[str, Listing]]) -> list[OfferedTemplate]:
+def _templates(offering: Iterable[tuple[str, Listing]], previous: ResourceSnapshot) -> list[OfferedTemplate]:
+    known = {one.identity: one for one in (*previous.templates, *previous.held)}
     found: dict[str, OfferedTemplate] = {}
     for source, listing in offering:
         for tool in listing.templates:
             template = tool.name if tool.name not in found else _qualified_template(source, tool.name)
-            first, *others = _EXPRESSION.split(template)
-            *middle, last = others or [""]
-            found[template] = OfferedTemplate(
-                template=template,
-                source=source,
-                own_template=tool.name,
-                tool=tool,
-                json=_encode({**tool.listed, "uriTemplate": template}),
-                fits=partial(fits, first, tuple(filter(None, middle)), last) if others else template.__eq__,
-                literal=len(_EXPRESSION.sub("", template)),
-                digest=None if tool.definition is None else pinnable(tool.definition).digest,
-            )
+            before = known.get((source, tool.name))
+            if before is None or before.template != template or before.tool != tool:
+                before = _offered_template(template, source, tool)
+            found[template] = before
     return list(found.values())
+
+
+def _offered_template(template: str, source: str, tool: Tool) -> OfferedTemplate:
+    return OfferedTemplate(
+        template=template,
+        source=source,
+        own_template=tool.name,
+        tool=tool,
+        json=_encode({**tool.listed, "uriTemplate": template}),
+        literals=_literals(template),
+        digest=None if tool.definition is None else pinnable(tool.definition).digest,
+    )
 
 
 def _qualified_template(source: str, template: str) -> str:
     """As `qualified`, with the expressions left to be filled in."""
-    literals, expressions = _EXPRESSION.split(template), [*_EXPRESSION.findall(template), ""]
+    literals, expressions = _literals(template), [*_EXPRESSION.findall(template), ""]
     inside = "".join(quote(text, safe="") + expression for text, expression in zip(literals, expressions, strict=True))
-    return f"jackfield://{source}/{inside}"
+    return f"{SCHEME}{source}/{inside}"
 
 
 class ResourceView:
@@ -184,6 +255,7 @@ class ResourceView:
             if whole
             else tuple(one for one in snapshot.resources if self._sees(one.source, one.own_uri))
         )
+        """Sorted by URI."""
         self.templates = (
             snapshot.templates
             if whole
@@ -200,18 +272,14 @@ class ResourceView:
         return tuple(source for source in self.snapshot.readers if self._sees(source, ""))
 
     @cached_property
-    def _by_scheme(self) -> dict[str | None, set[str]]:
-        """Which sources list resources of a scheme."""
+    def _by_scheme(self) -> Mapping[str | None, frozenset[str]]:
+        """Which sources have resources or templates of each scheme."""
         found: dict[str | None, set[str]] = {}
-        for one in self.resources:
-            found.setdefault(_scheme(one.own_uri), set()).add(one.source)
+        for resource in self.resources:
+            found.setdefault(_scheme(resource.own_uri), set()).add(resource.source)
         for template in self.templates:
             found.setdefault(_scheme(template.own_template), set()).add(template.source)
-        return found
-
-    @cached_property
-    def _own_uris(self) -> frozenset[tuple[str, str]]:
-        return frozenset((one.source, one.own_uri) for one in self.resources)
+        return {scheme: frozenset(sources) for scheme, sources in found.items()}
 
     def _sees(self, source: str, uri: str) -> bool:
         return self._sight.sees_resource(source, uri)
@@ -228,71 +296,79 @@ class ResourceView:
             raise _not_found(uri)
         listed = self.snapshot.by_uri.get(uri)
         if listed is not None and self._sees(listed.source, listed.own_uri):
-            return _read(listed.source, listed.own_uri)
-        named = unqualified(uri)
-        if named is not None:
-            return self._named(uri, *named)
-        fitting = [one for one in self.templates if one.fits(uri)]
+            return self._read(listed.source, listed.own_uri)
+        fitting = [one for one in self.templates if _has(one, uri) and self._sees(one.source, one.own_uri(uri))]
         if fitting:
             best = max(fitting, key=lambda one: one.literal)
-            return _read(best.source, uri)
+            return self._read(best.source, best.own_uri(uri))
         self._refuse_held(uri)
-        source = self._reader_of(uri)
-        if source is None:
+        named = unqualified(uri)
+        source, own_uri = named if named is not None else (self._reader_of(uri), uri)
+        if source is None or not self._reads(source, own_uri):
             raise _not_found(uri)
-        return _read(source, uri)
+        return self._read(source, own_uri)
 
     def template(self, template: str) -> OfferedTemplate | None:
         """The template that is offered as this."""
         return next((one for one in self.templates if one.template == template), None)
 
-    def _named(self, uri: str, source: str, own_uri: str) -> Entry:
-        if source in self._readers or (source, own_uri) in self._own_uris:
-            if not any(one.source == source and _fits_own(one, own_uri) for one in self.templates):
-                self._refuse_held(own_uri, source=source)
-            if self._sees(source, own_uri):
-                return _read(source, own_uri)
-        raise _not_found(uri)
+    def _reads(self, source: str, own_uri: str) -> bool:
+        """Whether a source reads this URI of its own, which is not listed as it was asked for.
+
+        Raises `DefinitionChanged` where only a held template of it has that.
+        """
+        listed = self.snapshot.by_uri.get(own_uri)
+        if listed is None or listed.source != source:
+            listed = self.snapshot.by_uri.get(qualified(source, own_uri))
+        has = listed is not None or any(one.source == source and one.fits_own(own_uri) for one in self.templates)
+        if not has:
+            self._refuse_held(own_uri, source=source)
+        return (has or source in self._readers) and self._sees(source, own_uri)
 
     def _refuse_held(self, uri: str, *, source: str | None = None) -> None:
         for one in self.snapshot.held:
-            own = one.fits(uri) if source is None else one.source == source and _fits_own(one, uri)
-            if own and self._sees(one.source, uri):
-                is_new = _identity(one) in self.snapshot.held_as_new
+            is_meant = _has(one, uri) if source is None else one.source == source and one.fits_own(uri)
+            if is_meant and self._sees(one.source, uri if source is not None else one.own_uri(uri)):
+                is_new = one.identity in self.snapshot.held_as_new
                 known = self.snapshot.pins_are_known
-                raise refusal(one.template, one.source, pins_are_known=known, is_new=is_new, what="Template")
+                raise refusal(one.template, one.source, pins_are_known=known, is_new=is_new, what=WHAT)
 
     def _reader_of(self, uri: str) -> str | None:
         """The source that a URI which nobody lists belongs to: the only one with resources of its scheme, or at all."""
         readers = [source for source in self._readers if self._sees(source, uri)]
-        alike = self._by_scheme.get(_scheme(uri), set())
+        alike = self._by_scheme.get(_scheme(uri), frozenset())
         candidates = [source for source in readers if source in alike] or readers
         return candidates[0] if len(candidates) == 1 else None
 
+    def _read(self, source: str, uri: str) -> Entry:
+        tool = read_of(source, uri, timeout_ms=self.snapshot.timeouts.get(source))
+        return Entry(
+            name=_on_record(uri),
+            tool=tool,
+            version="",
+            manifest=b"",
+            mcp_name=uri,
+            deadline_ms=tool.deadline_ms,
+            pending_ms=tool.pending_ms,
+            answered_by_others=False,
+        )
 
-def _fits_own(template: OfferedTemplate, uri: str) -> bool:
-    first, *others = _EXPRESSION.split(template.own_template)
-    *middle, last = others or [""]
-    return fits(first, tuple(filter(None, middle)), last, uri) if others else uri == template.own_template
+
+def _on_record(uri: str) -> str:
+    """The URI, or of a very long one the beginning; the call's arguments have it whole."""
+    if len(uri) * 4 <= LONGEST_ON_RECORD or len(encoded := uri.encode()) <= LONGEST_ON_RECORD:
+        return uri
+    return encoded[: LONGEST_ON_RECORD - 4].decode(errors="ignore") + "…"
+
+
+def _has(template: OfferedTemplate, uri: str) -> bool:
+    """Whether the URI is one of the template's. `{+any}` does not mean the gateway's own."""
+    return template.template.startswith(SCHEME) == uri.startswith(SCHEME) and template.fits(uri)
 
 
 def _scheme(uri: str) -> str | None:
     found = _SCHEME.match(uri)
     return None if found is None else found[0].lower()
-
-
-def _read(source: str, uri: str) -> Entry:
-    tool = read_of(source, uri)
-    return Entry(
-        name=uri,
-        tool=tool,
-        version="",
-        manifest=b"",
-        mcp_name=uri,
-        deadline_ms=tool.deadline_ms,
-        pending_ms=tool.pending_ms,
-        answered_by_others=False,
-    )
 
 
 def _not_found(uri: str) -> ResourceNotFound:

@@ -15,10 +15,10 @@ from jackfield.catalog.merge import Entry, Snapshot
 from jackfield.catalog.names import neighbours, shown
 from jackfield.catalog.pins import refusal
 from jackfield.catalog.search import Index
-from jackfield.errors import ToolNotFound
+from jackfield.errors import NotFound, PromptNotFound, ToolNotFound
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.text import nearest
-from jackfield.model.tool import Category
+from jackfield.model.tool import CallKind, Category
 from jackfield.protocol.manifest import Manifest, ScenarioInfo, assemble
 
 DEFAULT_LIMIT = 20
@@ -58,6 +58,12 @@ class Visibility(Struct, frozen=True, kw_only=True):
     def sees(self, entry: Entry) -> bool:
         return self.admits(entry.name, source=entry.tool.source, foreign=entry.tool.name)
 
+    def sees_pinned(self, entry: Entry) -> bool:
+        """As `sees`, also of a template."""
+        if entry.tool.operation is CallKind.RESOURCE:
+            return self.sees_resource(entry.tool.source, entry.tool.name)
+        return self.sees(entry)
+
     def sees_resource(self, source: str, uri: str) -> bool:
         """Whether `source:*` or a glob of URIs after `source:` lets this be read. Plain names mean tools."""
         return self.all_tools and self.is_within_limits("", source=source, foreign=uri)
@@ -85,8 +91,16 @@ class View:
     """The tools of one sight at one moment."""
 
     def __init__(
-        self, snapshot: Snapshot, *, index: Index, sight: Visibility, scenario: ScenarioInfo, generated_at: datetime
+        self,
+        snapshot: Snapshot,
+        *,
+        index: Index,
+        sight: Visibility,
+        scenario: ScenarioInfo,
+        generated_at: datetime,
+        of: CallKind = CallKind.TOOL,
     ) -> None:
+        """`of`: whether these are tools, or prompts."""
         self.version = snapshot.version
         self.entries: tuple[Entry, ...]
         """Sorted by name."""
@@ -100,12 +114,13 @@ class View:
         self._sight = sight
         self._scenario = scenario
         self._generated_at = generated_at
+        self._of = of
 
     def get(self, name: str) -> Entry:
         """The tool with this public name, else with this foreign spelling; of several the first in config order.
 
-        Raises `ToolNotFound`, also for a tool that exists and is not this key's to see; for one that is held,
-        `DefinitionChanged`.
+        Raises `ToolNotFound` or `PromptNotFound`, also for one that exists and is not this key's to see; for one that
+        is held, `DefinitionChanged`.
         """
         found = self._by_name.get(name)
         if found is not None:
@@ -116,8 +131,13 @@ class View:
         self._refuse_held(name)
         if self._sight.is_whole and (why := self.snapshot.unoffered.get(name)) is not None:
             raise ToolNotFound(f"Tool '{shown(name)}' cannot be used now. {why}")
+        raise self._not_found(name)
+
+    def _not_found(self, name: str) -> NotFound:
         hint = nearest(name, neighbours(name, tuple(self._by_name))) if len(name) <= MAX_HINTED else ""
-        raise ToolNotFound(f"There is no tool '{shown(name)}'.{hint} 'jackfield tools' lists those this key may see.")
+        what = self._of.value
+        said = f"There is no {what} '{shown(name)}'.{hint} 'jackfield {what}s' lists those this key may see."
+        return PromptNotFound(said) if self._of is CallKind.PROMPT else ToolNotFound(said)
 
     def _refuse_held(self, name: str) -> None:
         held = self.snapshot.held
@@ -127,7 +147,8 @@ class View:
             if entry is not None and entry.name in held and self._sight.sees(entry):
                 is_new = (entry.tool.source, entry.tool.name) in self.snapshot.held_as_new
                 known = self.snapshot.pins_are_known
-                raise refusal(entry.name, entry.tool.source, pins_are_known=known, is_new=is_new)
+                what = self._of.value.capitalize()
+                raise refusal(entry.name, entry.tool.source, pins_are_known=known, is_new=is_new, what=what)
 
     @property
     def index(self) -> Index:

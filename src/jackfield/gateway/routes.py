@@ -9,7 +9,7 @@ from jackfield.agents import api as agents
 from jackfield.agents import runs_api as runs
 from jackfield.agents import state_api as agent_state
 from jackfield.agents.permissions import AgentPermissions
-from jackfield.calls import answers_api, execute_api, tool_server_api
+from jackfield.calls import answers_api, execute_api, reading_api, tool_server_api
 from jackfield.calls import api as calls_api
 from jackfield.catalog import api as catalog_api
 from jackfield.catalog import groups_api, pins_api, preferences_api, sources_api, stored_api
@@ -64,6 +64,7 @@ def all_routes(
         ),
         *groups_api.routes(gateway.groups, catalog=catalog, store=store, url=settings.url),
         *stored_api.routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools),
+        *reading_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster),
         *calls_api.routes(pipeline, store=store, catalog=catalog, links=links),
         *answers_api.routes(gateway.answers, pipeline=pipeline, store=store, catalog=catalog, links=links),
         *tool_server_api.routes(gateway.servers, catalog=catalog),

@@ -37,6 +37,7 @@ _REFUSALS = {
     421: "The Host header names another server",
     429: "Too many calls of this tool; `Retry-After` says when to come back",
     500: "A fault of the gateway; its log has the details under the reference in the message",
+    502: "The server that the source stands for failed; `error.code` says how",
     503: "The source, the store or the gateway itself is not ready",
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer", "minimum": 0}}}

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.request_meta import log_level, passed_on
-from jackfield.mcp.results import server_error, stamped
+from jackfield.mcp.results import stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.model.call import Call
 from jackfield.protocol.jsonrpc import (

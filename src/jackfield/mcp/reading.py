@@ -9,16 +9,15 @@ import msgspec
 from msgspec import Raw
 
 from jackfield.calls.pipeline import Pipeline
-from jackfield.calls.requests import CallRequest
+from jackfield.calls.reading import reading_request, server_error, what_was_read
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.errors import DefinitionChanged, InvalidArguments, ResourceNotFound, ToolNotFound
+from jackfield.errors import DefinitionChanged, InvalidArguments, PromptNotFound, ResourceNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
-from jackfield.mcp.results import server_error, stamped
+from jackfield.mcp.results import stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.mcp.tools_call import ToolCalls
 from jackfield.model.call import Call, CallStatus
-from jackfield.model.principal import Scope
 from jackfield.model.tool import CallKind
 from jackfield.protocol.jsonrpc import (
     INVALID_PARAMS,
@@ -88,9 +87,7 @@ class Reading:
         except ResourceNotFound as refusal:
             raise not_found(refusal.message, uri, caller) from None
         call = await self._call(entry, {"uri": uri}, request, caller, exchange)
-        result = await self._result(call, caller)
-        if entry.name != uri:
-            result = _renamed(result, entry.name, uri)
+        result = await self._result(call, caller, entry, asked=uri)
         caching = b"" if b'"ttlMs"' in bytes(result)[-200:] else b',"ttlMs":0'
         members = bytes(result)[1:-1]
         if caller.is_modern:
@@ -103,11 +100,11 @@ class Reading:
             return await rounds.resume(exchange)
         try:
             entry = self._catalog.prompts(caller.principal).get(name)
-        except ToolNotFound:
-            raise RpcError(INVALID_PARAMS, f"Unknown prompt: '{name[:100]}'. List the prompts.") from None
+        except PromptNotFound as refusal:
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {refusal.message}") from None
         arguments = object_param(request.params, "arguments")
         call = await self._call(entry, arguments, request, caller, exchange)
-        result = await self._result(call, caller)
+        result = await self._result(call, caller, entry)
         members = bytes(result)[1:-1]
         return _with_meta(members, result) if caller.is_modern else b"{%b}" % members
 
@@ -128,8 +125,8 @@ class Reading:
             name = text_param(ref, "name")
             try:
                 tool = self._catalog.prompts(caller.principal).get(name).tool
-            except ToolNotFound:
-                raise RpcError(INVALID_PARAMS, f"Unknown prompt: '{name[:100]}'. List the prompts.") from None
+            except PromptNotFound as refusal:
+                raise RpcError(INVALID_PARAMS, f"Unknown prompt: {refusal.message}") from None
             return CallKind.PROMPT, tool.source, tool.name
         if kind == "ref/resource":
             uri = text_param(ref, "uri")
@@ -142,14 +139,7 @@ class Reading:
     async def _call(
         self, entry: Entry, arguments: dict[str, Any], request: RpcRequest, caller: Caller, exchange: McpExchange
     ) -> Call:
-        wanted = CallRequest(
-            tool=entry.name,
-            arguments=arguments,
-            principal=caller.principal,
-            over_http=True,
-            entry=entry,
-            needs=Scope.READ,
-        )
+        wanted = reading_request(entry, arguments, principal=caller.principal)
         try:
             return await self._calls.read(wanted, request, caller, exchange)
         except InvalidArguments as refusal:
@@ -157,15 +147,13 @@ class Reading:
         except DefinitionChanged as refusal:
             raise RpcError(SERVER_ERROR, refusal.message, {"code": refusal.code}) from None
 
-    async def _result(self, call: Call, caller: Caller) -> Raw:
+    async def _result(self, call: Call, caller: Caller, entry: Entry, *, asked: str | None = None) -> Raw:
         """What was read. Raises the `RpcError` that the server, or the way to it, came to."""
         if call.status is CallStatus.CANCELLED:
             raise RpcError(CANCELLED, "Request cancelled")
         if call.error is not None:
             raise reading_error(call, caller)
-        result = await self._pipeline.whole_result(call)
-        assert result is not None
-        return result
+        return await what_was_read(self._pipeline, call, entry, asked=asked)
 
 
 def listed_prompt(entry: Entry) -> bytes:
@@ -216,15 +204,6 @@ def _offset(request: RpcRequest) -> int:
     if not after.isdecimal() or len(after) > len(str(2**31)):
         raise RpcError(INVALID_PARAMS, "'params.cursor' is not one that this server gave. Leave it out to begin.")
     return int(after)
-
-
-def _renamed(result: Raw, own_uri: str, asked: str) -> Raw:
-    """With the URI that was asked for in place of the source's own."""
-    read = msgspec.json.decode(result)
-    for part in read.get("contents", ()):
-        if isinstance(part, dict) and part.get("uri") == own_uri:
-            part["uri"] = asked
-    return Raw(encode(read))
 
 
 def _with_meta(members: bytes, result: Raw) -> bytes:

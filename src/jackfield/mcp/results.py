@@ -6,7 +6,7 @@ Above: `server.py` and `tools_call.py`. Below: `model/content.py` and `calls/rec
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from jackfield import __version__
 from jackfield.calls.records import ExecuteAnswer, execute_answer
@@ -16,7 +16,6 @@ from jackfield.http.response import encode
 from jackfield.model.call import Call, Delivery
 from jackfield.model.content import SERVER_INFO, Content, expand, without_connection, wrapping_of
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.protocol.jsonrpc import ErrorObject
 from jackfield.protocol.large_results import may_be_notice
 from jackfield.protocol.mcp import MODERN, WITH_STRUCTURED_CONTENT, WITHOUT_AUDIO, WITHOUT_LINKS
 
@@ -100,20 +99,6 @@ def stamped(members: bytes, *, revision: str, meta: dict[str, Any] | None = None
     stamp = _STAMP if meta is None else b"%b,%b" % (_STAMP, encode(meta)[1:-1])
     separator = b"," if members else b""
     return b'{"resultType":"%b","_meta":{%b}%b%b}' % (kind.encode(), stamp, separator, members)
-
-
-class _Failure(Struct, frozen=True):
-    error: ErrorObject
-
-
-def server_error(result: Raw | None) -> ErrorObject | None:
-    """The error of the server itself, in the result of a failed call that keeps it whole."""
-    if result is None:
-        return None
-    try:
-        return msgspec.json.decode(result, type=_Failure).error
-    except msgspec.DecodeError:
-        return None
 
 
 def _waiting(told: Raw, call_id: str, url: str) -> Content:

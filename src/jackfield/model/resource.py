@@ -25,9 +25,11 @@ class Resource(Struct, frozen=True, kw_only=True):
     is_foreign: bool = True
 
 
-def read_of(source: str, uri: str) -> Tool:
+def read_of(source: str, uri: str, *, timeout_ms: int | None = None) -> Tool:
     """What a call that reads this resource uses."""
-    return Tool(source=source, name=uri, kind=ToolKind.MCP, type="mcp", operation=CallKind.RESOURCE)
+    return Tool(
+        source=source, name=uri, kind=ToolKind.MCP, type="mcp", operation=CallKind.RESOURCE, timeout_ms=timeout_ms
+    )
 
 
 def qualified(source: str, uri: str) -> str:

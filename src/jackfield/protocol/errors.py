@@ -15,6 +15,7 @@ _TYPES = {
     410: "expired",
     429: "too_many_requests",
     500: "server_error",
+    502: "upstream_error",
     503: "unavailable",
 }
 """The type for a status; every other 4xx is an `invalid_request`."""

@@ -59,6 +59,8 @@ class Listing(Struct, frozen=True, kw_only=True):
     """Tools with the operation `resource`, named by their URI templates."""
     reads_unlisted: bool = False
     """Whether URIs that it does not list can be read too."""
+    read_timeout_ms: int | None = None
+    """How long one read may take; None: as long as a call."""
     faults: tuple[str, ...] = ()
     """One sentence each: which file or tool, what is wrong, what to do."""
     unoffered: tuple[Unoffered, ...] = ()

@@ -30,6 +30,8 @@ T = TypeVar("T")
 MAX_OFFERS = 20_000
 """Resources, templates or prompts of one server."""
 MAX_URI = 4_096
+MAX_TEMPLATE = 2_000
+"""Bytes of a template: what it is pinned by has to fit into an index of any database."""
 MAX_ARGUMENTS = 100
 MAX_FAULTS = 50
 _TEXTS = ("title", "description")
@@ -53,6 +55,12 @@ def templates_of(definitions: Sequence[Raw], rules: ListingRules) -> tuple[tuple
 
     def made(raw: Raw) -> tuple[str, Tool]:
         listed = _parsed(raw, "resource template", key="uriTemplate", longest=MAX_URI)
+        if len(listed["uriTemplate"].encode()) > MAX_TEMPLATE:
+            said = f"Resource template {shown(listed['uriTemplate'])} is left out"
+            raise UnusableTool(f"{said}: it has more than the {MAX_TEMPLATE:,} bytes allowed.")
+        if listed["uriTemplate"].startswith(SCHEME):
+            said = f"Resource template {shown(listed['uriTemplate'])} is left out"
+            raise UnusableTool(f"{said}: URIs that begin with {SCHEME} are the gateway's.")
         return listed["uriTemplate"], _offer(listed, listed["uriTemplate"], raw, rules, operation=CallKind.RESOURCE)
 
     return _collected(definitions, made, "resource template")
@@ -179,5 +187,6 @@ def with_offers(listing: Listing, offered: Mapping[str, list[Raw]], rules: Listi
         templates=templates,
         prompts=prompts,
         reads_unlisted=reads,
+        read_timeout_ms=rules.timeout_ms,
         faults=(*listing.faults, *faults),
     )
