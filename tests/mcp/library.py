@@ -49,6 +49,7 @@ class Library:
                 uri_template="note://by/{name}", name="by name", title="Notes", description="A note by its name."
             )
         ]
+        self.tools: list[t.Tool] = []
         self.reads: list[str] = []
         self.bus = InMemorySubscriptionBus()
         self.subscribed: list[str] = []
@@ -72,11 +73,13 @@ class Library:
         return t.ListPromptsResult(prompts=self.prompts)
 
     async def list_tools(self, _ctx: Ctx, _params: Any) -> t.ListToolsResult:
-        return t.ListToolsResult(tools=[])
+        return t.ListToolsResult(tools=self.tools)
 
     async def read(self, _ctx: Ctx, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
         uri = str(params.uri)
         self.reads.append(uri)
+        if self.texts.get(uri) == "!":
+            raise MCPError(-32050, "The shelf fell over")
         if uri == "note://picture":
             blob = base64.b64encode(b"\x00\x01").decode()
             return t.ReadResourceResult(contents=[t.BlobResourceContents(uri=uri, blob=blob, mime_type="image/png")])

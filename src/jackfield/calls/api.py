@@ -21,6 +21,7 @@ from jackfield.calls.questions import is_question
 from jackfield.calls.records import CallPage, CallRecord, OneCall, call_record, event_record
 from jackfield.calls.rows import CallFilter, call_page, result_page
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.resources import LONGEST_ON_RECORD
 from jackfield.errors import BadRequest, CallNotFound, Conflict
 from jackfield.http.bodies import ClientGone
 from jackfield.http.request import Name, Request
@@ -30,7 +31,7 @@ from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal, Scope
-from jackfield.model.tool import CALLER, JsonSchema
+from jackfield.model.tool import CALLER, CallKind, JsonSchema
 from jackfield.protocol.large_results import SMALLEST_PAGE, ResultPage
 from jackfield.store import Store
 
@@ -54,11 +55,23 @@ Statuses = Annotated[
 ]
 
 
+ToolOrUri = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=LONGEST_ON_RECORD,
+        pattern="^[^\\u0000-\\u001f\\u007f]+(?![\\s\\S])",
+        description="A tool's or prompt's name, or the URI of a resource",
+    ),
+]
+
+
 class CallsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which calls to show."""
 
     status: Statuses | None = None
-    tool: Name | None = None
+    tool: ToolOrUri | None = None
+    kind: CallKind | None = None
     agent: Name | None = None
     run_id: Name | None = None
     limit: Annotated[int, Meta(ge=1, le=PAGE, description="How many calls at most")] = 50
@@ -102,6 +115,7 @@ class CallsApi:
                     tool=wanted.tool,
                     agent=wanted.agent,
                     run_id=wanted.run_id,
+                    kind=wanted.kind,
                 ),
                 limit=wanted.limit,
                 cursor=wanted.cursor,
@@ -255,15 +269,17 @@ def filter_for(
     tool: str | None,
     agent: str | None,
     run_id: str | None = None,
+    kind: CallKind | None = None,
 ) -> CallFilter:
     """`may_see` as far as a database can say it; what comes back is asked again."""
     if principal.is_admin:
-        return CallFilter(status=status, tool=tool, agent=agent, run_id=run_id)
+        return CallFilter(status=status, tool=tool, agent=agent, run_id=run_id, kind=kind)
     return CallFilter(
         status=status,
         tool=tool,
         agent=agent,
         run_id=run_id,
+        kind=kind,
         principal=principal.name,
         or_for_others_of=("*",) if principal.may(Scope.ANSWER) else principal.named("worker"),
     )

@@ -11,8 +11,10 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.reading import reading_request, server_error, what_was_read
 from jackfield.calls.records import ExecuteAnswer, execute_answer
+from jackfield.calls.requests import CallRequest
 from jackfield.calls.telemetry import continue_trace_context
 from jackfield.catalog.catalog import Catalog, Entry
+from jackfield.catalog.groups import Groups
 from jackfield.catalog.resources import LONGEST_URI
 from jackfield.errors import (
     Conflict,
@@ -28,6 +30,7 @@ from jackfield.http.request import Request
 from jackfield.http.response import Response, encode, json_response, raw_json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.call import Call, CallStatus
+from jackfield.model.principal import Principal
 from jackfield.model.tool import CallKind
 from jackfield.protocol.jsonrpc import INVALID_PARAMS
 from jackfield.protocol.mcp import RESOURCE_NOT_FOUND
@@ -37,6 +40,7 @@ PAGE = 1_000
 DEFAULT_PAGE = 100
 Uri = Annotated[str, Meta(min_length=1, max_length=LONGEST_URI)]
 _CALL_ID = {"X-Call-Id": "The id of the call on record"}
+GroupName = Annotated[str, Meta(min_length=1, max_length=64, description="Only what this group has")]
 _NOT_THERE = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS})
 
 
@@ -45,12 +49,20 @@ class ResourcesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     limit: Annotated[int, Meta(ge=1, le=PAGE, description="How many resources at most")] = DEFAULT_PAGE
     cursor: Annotated[Uri, Meta(description="The `next_cursor` of the page before")] | None = None
+    group: GroupName | None = None
 
 
 class ReadQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to read."""
 
     uri: Annotated[Uri, Meta(description="The URI of a listed resource, or one that a template allows")]
+    group: GroupName | None = None
+
+
+class GroupQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All of them, or those of one group."""
+
+    group: GroupName | None = None
 
 
 class PromptBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -138,54 +150,71 @@ class _Page(Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class _Contents(Struct, frozen=True, kw_only=True):
+    """Without what is for caches of MCP clients."""
+
+    contents: Raw
+    meta: Raw | UnsetType = field(default=UNSET, name="_meta")
+
+
 _prompt_body = BodyReader(PromptBody, required=False)
 
 
 class ReadingApi:
     """Handlers of resources and prompts."""
 
-    def __init__(self, pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster) -> None:
+    def __init__(self, pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster, groups: Groups) -> None:
         self._pipeline = pipeline
         self._catalog = catalog
         self._cluster = cluster
+        self._groups = groups
 
     async def list_resources(self, request: Request) -> Response:
         """A page of the resources that the key sees."""
         wanted = request.query(ResourcesQuery)
-        found, last = self._catalog.resources(request.principal).page(wanted.cursor, size=wanted.limit)
+        found, last = self._catalog.resources(self._within(wanted.group, request)).page(
+            wanted.cursor, size=wanted.limit
+        )
         listed = [{**one.listed, "uri": one.uri, "source": one.source} for one in found]
         return json_response(_Page(resources=listed, next_cursor=last))
 
     async def list_resource_templates(self, request: Request) -> Response:
         """The templates that the key sees."""
-        templates = self._catalog.resources(request.principal).templates
+        principal = self._within(request.query(GroupQuery).group, request)
+        templates = self._catalog.resources(principal).templates
         listed = [{**one.tool.listed, "uriTemplate": one.template, "source": one.source} for one in templates]
         return json_response({"resourceTemplates": listed})
 
     async def list_prompts(self, request: Request) -> Response:
         """The prompts that the key sees."""
-        entries = self._catalog.prompts(request.principal).entries
+        principal = self._within(request.query(GroupQuery).group, request)
+        entries = self._catalog.prompts(principal).entries
         listed = [{**one.tool.listed, "name": one.name, "source": one.tool.source} for one in entries]
         return json_response({"prompts": listed})
 
     async def read_resource(self, request: Request) -> Response:
         """Read one resource."""
-        uri = request.query(ReadQuery).uri
-        entry = self._catalog.resources(request.principal).find(uri)
-        return await self._call(request, entry, {"uri": uri}, asked=uri)
+        wanted = request.query(ReadQuery)
+        principal = self._within(wanted.group, request)
+        entry = self._catalog.resources(principal).find(wanted.uri)
+        called = reading_request(entry, {"uri": wanted.uri}, principal=principal)
+        return await self._call(request, entry, called, asked=wanted.uri)
 
     async def get_prompt(self, request: Request) -> Response:
         """Get one prompt, with its arguments filled in."""
         body = await _prompt_body.read(request)
-        entry = self._catalog.prompts(request.principal).get(request.part("name"))
-        return await self._call(request, entry, body.arguments)
+        principal = self._within(request.query(GroupQuery).group, request)
+        entry = self._catalog.prompts(principal).get(request.part("name"))
+        return await self._call(request, entry, reading_request(entry, body.arguments, principal=principal))
 
-    async def _call(
-        self, request: Request, entry: Entry, arguments: dict[str, Any], *, asked: str | None = None
-    ) -> Response:
+    def _within(self, group: str | None, request: Request) -> Principal:
+        """Who asks, within the group that the query names, if it names one."""
+        return request.principal if group is None else self._groups.narrowed(request.principal, group)
+
+    async def _call(self, request: Request, entry: Entry, called: CallRequest, *, asked: str | None = None) -> Response:
         within = continue_trace_context(request.headers, cluster_id=self._cluster.id, tool=entry.name)
         wanted = msgspec.structs.replace(
-            reading_request(entry, arguments, principal=request.principal),
+            called,
             over_http=False,  # nothing of it is for an inbox: who wants it still reads again
             within_ms=within,
             takes_pending=True,
@@ -199,7 +228,9 @@ class ReadingApi:
             return raw_json_response(encode(execute_answer(call)), status=202, headers=headers)
         if call.status is not CallStatus.COMPLETED:
             raise _failure(call, entry, asked=asked)
-        result: Raw = await what_was_read(self._pipeline, call, entry, asked=asked)
+        result = await what_was_read(self._pipeline, call, entry, asked=asked)
+        if asked is not None:
+            result = Raw(encode(msgspec.json.decode(result, type=_Contents)))
         return raw_json_response(bytes(result), headers=headers)
 
 
@@ -220,9 +251,9 @@ def _failure(call: Call, entry: Entry, *, asked: str | None) -> Refused:
     return UpstreamFailed(f"{words} The call's record is {call.id}.", upstream_code=call.error.code)
 
 
-def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster) -> list[Route]:
+def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster, groups: Groups) -> list[Route]:
     """Every route of resources and prompts."""
-    api = ReadingApi(pipeline, catalog=catalog, cluster=cluster)
+    api = ReadingApi(pipeline, catalog=catalog, cluster=cluster, groups=groups)
     pending = ResponseSpec(description="Somebody else has to answer first", type=ExecuteAnswer, headers=_CALL_ID)
     return [
         Route(
@@ -233,6 +264,7 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster) -> list[Ro
             summary="The resources that the key may read, page by page",
             query=ResourcesQuery,
             responses={200: ResponseSpec(description="A page of resources", type=ResourcePage)},
+            errors=(404,),
         ),
         Route(
             method="GET",
@@ -240,7 +272,9 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster) -> list[Ro
             handler=api.list_resource_templates,
             tag="Resources and prompts",
             summary="The templates of resources",
+            query=GroupQuery,
             responses={200: ResponseSpec(description="Every template", type=TemplateList)},
+            errors=(404,),
         ),
         Route(
             method="GET",
@@ -261,7 +295,9 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster) -> list[Ro
             handler=api.list_prompts,
             tag="Resources and prompts",
             summary="The prompts that the key may get",
+            query=GroupQuery,
             responses={200: ResponseSpec(description="Every prompt", type=PromptList)},
+            errors=(404,),
         ),
         Route(
             method="POST",
@@ -270,6 +306,7 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster) -> list[Ro
             handler=api.get_prompt,
             tag="Resources and prompts",
             summary="Get a prompt, with its arguments filled in",
+            query=GroupQuery,
             body=PromptBody,
             body_is_optional=True,
             responses={

@@ -112,6 +112,7 @@ class CallFilter(Struct, frozen=True, kw_only=True):
     tool: str | None = None
     agent: str | None = None
     run_id: str | None = None
+    kind: CallKind | None = None
     principal: str | None = None
     """This key's own calls."""
     or_for_others_of: tuple[str, ...] = ()
@@ -145,6 +146,8 @@ def _query(wanted: CallFilter, *, limit: int, cursor: str | None) -> tuple[Sql, 
     if wanted.status:
         words = ", ".join(f"'{status.value}'" for status in wanted.status)
         conditions.append(f"status IN ({words})")
+    if wanted.kind is not None:  # the word itself, so that the index of reads can be used
+        conditions.append(f"kind = '{wanted.kind.value}'")
     if cursor is not None:
         conditions.append("id < :cursor")
         values["cursor"] = cursor

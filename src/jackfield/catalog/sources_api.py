@@ -35,6 +35,10 @@ class SourceRecord(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...]
     tools: list[str]
     """By their public names."""
+    prompts: list[str]
+    """By their public names."""
+    resources: int
+    templates: int
     calls: int
     """How many run now."""
     since: Time | None
@@ -99,6 +103,9 @@ class SourceApi:
             stderr=tuple(sanitizer.text(line) for line in status.last_words),
             faults=tuple(sanitizer.text(fault) for fault in status.faults),
             tools=names,
+            prompts=[e.name for e in self._catalog.prompts(request.principal).entries if e.tool.source == status.name],
+            resources=status.resources,
+            templates=status.templates,
             calls=status.calls,
             since=None if status.since is None else iso_time(status.since),
             checked_at=None if status.checked_at is None else iso_time(status.checked_at),

@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from jackfield import __version__
 from jackfield.calls.counters import BUCKETS_MS, Counters, Durations
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.kinds import pin_key
 from jackfield.http.app import Availability
 from jackfield.http.request import Request
 from jackfield.http.response import NO_STORE, BytesResponse, Response, Sanitizer, json_response
@@ -38,7 +39,7 @@ class Alive(Struct, frozen=True, kw_only=True):
 
 class SourceReport(Struct, frozen=True, kw_only=True):
     """One source of tools. With a key that may read: `faults` says which of its tools cannot be offered and why, `held`
-    names those that wait for a person to accept their new definition.
+    names those that wait for a person to accept their new definition, also as `prompt:NAME` and `template:TEMPLATE`.
     """
 
     name: str
@@ -46,6 +47,9 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     status: SourceState
     error: str | None
     tools: int
+    resources: int
+    templates: int
+    prompts: int
     faults: tuple[str, ...] | UnsetType = UNSET
     held: tuple[str, ...] | UnsetType = UNSET
     doing: str | UnsetType = UNSET
@@ -121,8 +125,8 @@ class HealthApi:
     def _with_sources(self, report: Readiness, sanitizer: Sanitizer, principal: Principal) -> Readiness:
         catalog = self._catalog
         quarantined: dict[str, list[str]] = {}
-        for name, entry in sorted(catalog.held.items()):
-            quarantined.setdefault(entry.tool.source, []).append(name)
+        for entry in catalog.all_held:
+            quarantined.setdefault(entry.tool.source, []).append(pin_key(entry))
         return msgspec.structs.replace(
             report,
             sources=[
@@ -210,6 +214,9 @@ def _report(
         status=status.status,
         error=None if status.error is None else sanitizer.text(status.error),
         tools=status.tools,
+        resources=status.resources,
+        templates=status.templates,
+        prompts=status.prompts,
         faults=UNSET if held is UNSET else tuple(sanitizer.text(fault) for fault in status.faults),
         held=held,
         doing=UNSET if held is UNSET or status.doing is None else sanitizer.text(status.doing),

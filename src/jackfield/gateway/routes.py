@@ -64,7 +64,7 @@ def all_routes(
         ),
         *groups_api.routes(gateway.groups, catalog=catalog, store=store, url=settings.url),
         *stored_api.routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools),
-        *reading_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster),
+        *reading_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, groups=gateway.groups),
         *calls_api.routes(pipeline, store=store, catalog=catalog, links=links),
         *answers_api.routes(gateway.answers, pipeline=pipeline, store=store, catalog=catalog, links=links),
         *tool_server_api.routes(gateway.servers, catalog=catalog),

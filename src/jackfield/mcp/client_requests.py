@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.calls.reading import server_error
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.request_meta import log_level, passed_on

@@ -75,6 +75,9 @@ class SourceStatus(Struct, frozen=True, kw_only=True):
     status: SourceState
     error: str | None
     tools: int
+    resources: int = 0
+    templates: int = 0
+    prompts: int = 0
     faults: tuple[str, ...]
     calls: int
     """How many run now."""
@@ -160,6 +163,9 @@ class SourceSupervisor:
             status=SourceState.FAULTY if is_faulty else self.state,
             error=" ".join(broken[:MOST_TOLD]) if is_faulty else self.error,
             tools=len(self.listing.tools),
+            resources=len(self.listing.resources),
+            templates=len(self.listing.templates),
+            prompts=len(self.listing.prompts),
             faults=self.listing.faults,
             calls=self.running,
             doing=None if talkative is None or self.state is SourceState.UP else talkative.doing(),
