@@ -17,11 +17,12 @@ from jackfield.calls.answers import Answers
 from jackfield.calls.following import FollowedCall, followed_call
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.questions import is_question
+from jackfield.calls.reading import server_error
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import AlreadyResolved, BadRequest, CallNotFound, Conflict, Expired
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
-from jackfield.mcp.results import outcome_result, server_error, stamped
+from jackfield.mcp.results import outcome_result, stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.model.call import Call, CallStatus, Done
 from jackfield.model.principal import Principal
