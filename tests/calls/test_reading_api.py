@@ -112,7 +112,7 @@ async def test_what_cannot_be_read_is_told_by_name_and_in_the_servers_words(tmp_
         missing = await read(client, "note://three")
         assert (missing.status_code, error_of(missing)["code"]) == (404, "resource_not_found")
         assert "Resource not found" in error_of(missing)["message"], "the server's own words"
-        for uri in ("note://by/\x00", "note://by/\u202e", "note://by/" + "a" * 20_000):
+        for uri in ("note://by/\x00", "note://by/\u202e", "note://by/" + "a" * 20_000, "jackfield://docs/note%00"):
             refused = await read(client, uri)
             assert refused.status_code in (400, 404), refused.text
         assert error_of(await client.get("/api/v1/resources/read"))["param"] == "uri"

@@ -304,7 +304,7 @@ class ResourceView:
         self._refuse_held(uri)
         named = unqualified(uri)
         source, own_uri = named if named is not None else (self._reader_of(uri), uri)
-        if source is None or not self._reads(source, own_uri):
+        if source is None or is_hidden_in(own_uri) or not self._reads(source, own_uri):
             raise _not_found(uri)
         return self._read(source, own_uri)
 
