@@ -18,7 +18,7 @@ from msgspec import Struct
 from conformance.clients.cases import PIXEL
 from conformance.clients.installing import NpmSet, PythonSet
 from conformance.servers.differences import Expected, Mask
-from conformance.servers.view import MODERN, Answers, Step, call, complete, get, read
+from conformance.servers.view import MODERN, Answers, Step, call, complete, get, read, subscribe
 from conformance.suite import SuiteError
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -77,7 +77,7 @@ def _everything(_: Path) -> tuple[Step, ...]:
         call("get-resource-reference", resourceType="Blob", resourceId=2),
         call("get-resource-links", count=3),
         call("gzip-file-as-resource", name="a.gz", data="data:text/plain,hello", outputType="resource"),
-        call("trigger-long-running-operation", duration=0.4, steps=4, _told=True),
+        call("trigger-long-running-operation", duration=0.4, steps=4, _told=("progress",)),
         call("trigger-elicitation-request"),
         call("trigger-url-elicitation", url="https://example.com/go", elicitationId="e1"),
         call("trigger-sampling-request", prompt="Say something", maxTokens=20),
@@ -128,7 +128,8 @@ def _memory(_: Path) -> tuple[Step, ...]:
     engine = {"name": "Engine", "entityType": "machine", "observations": []}
     knows = {"from": "Ada", "to": "Engine", "relationType": "programs"}
     return (
-        call("create_entities", entities=[ada, engine]),
+        subscribe("memory://knowledge-graph"),
+        call("create_entities", entities=[ada, engine], _told=("updates",)),
         call("create_relations", relations=[knows]),
         call("add_observations", observations=[{"entityName": "Ada", "contents": ["wrote notes"]}]),
         call("add_observations", "to nobody", observations=[{"entityName": "Nobody", "contents": ["x"]}]),
@@ -211,8 +212,8 @@ def _rich(_: Path) -> tuple[Step, ...]:
     return (
         call("rich", "rich", text="hello"),
         call("rich", "rich without its argument"),
-        call("progress", _told=True),
-        call("logs", _told=True),
+        call("progress", _told=("progress",)),
+        call("logs", _told=("logs",)),
         call("ask"),
         call("open"),
         call("sample"),
@@ -233,6 +234,9 @@ def _rich(_: Path) -> tuple[Step, ...]:
 
 VALIDATED = "The gateway checks arguments itself, and says so in its own words."
 ACTABLE = "A server's error is a result with isError, so that a model can act on it."
+NAMELESS = "Since 2026-07-28 a url that is to be opened has no id."
+NO_SUBSCRIBE = "Since 2026-07-28 a client listens for updates and does not subscribe to them."
+TASK = "It runs only as a task of 2025-11-25, an experiment that a later revision has taken back."
 NOT_FOUND = "A resource that is not there has another number since 2026-07-28."
 
 CASES = (
@@ -246,6 +250,7 @@ CASES = (
             Expected(r"call rich without its argument\.result\..*", VALIDATED),
             Expected(r"call refuse\.(error|result)", ACTABLE),
             Expected(r"read rich://nothing\.error\.code", NOT_FOUND, MODERN),
+            Expected(r"call open\.asked\[0\]\.params\.elicitationId", NAMELESS, MODERN),
         ),
     ),
     ServerCase(
@@ -254,7 +259,11 @@ CASES = (
         command=lambda _: [_program(EVERYTHING, "mcp-server-everything")],
         script=_everything,
         answers=Answers(form={"name": "Ada", "check": True}),
-        expected=(Expected(r"call echo nothing\.result\.content\[0\]\.text", VALIDATED),),
+        expected=(
+            Expected(r"tools\.simulate-research-query", TASK),
+            Expected(r"call echo nothing\.result\.content\[0\]\.text", VALIDATED),
+            Expected(r"call trigger-url-elicitation\.asked\[0\]\.params\.elicitationId", NAMELESS, MODERN),
+        ),
         masks=(
             Mask(r"\d+:\d\d:\d\d [AP]M", "(time)", "It says when it made a resource."),
             Mask(r"UmVzb3VyY2Ug[\w+/]+=*", "(time)", "The same in base64."),
@@ -276,6 +285,10 @@ CASES = (
             _program(MEMORY, "mcp-server-memory"),
         ],
         script=_memory,
+        expected=(
+            Expected(r"subscribe .*", NO_SUBSCRIBE, MODERN),
+            Expected(r"call create_entities\.updates\[0\]", NO_SUBSCRIBE, MODERN),
+        ),
     ),
     ServerCase(
         name="mcp-server-git",

@@ -4,6 +4,8 @@ Above: `cases.py` and `__main__.py`. Below: the SDK's client, whose results are 
 that no field is lost that its types do not know.
 """
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +21,7 @@ MODERN = "2026-07-28"
 MAX_PAGES = 50
 MAX_ROUNDS = 10
 METHOD_NOT_FOUND = -32601
+UPDATED_WITHIN = 5.0
 LISTS = {
     "tools": ("tools/list", "tools", "name"),
     "resources": ("resources/list", "resources", "uri"),
@@ -42,12 +45,16 @@ class Step(Struct, frozen=True):
     label: str
     method: str
     params: Json
-    told: bool = False
-    """Whether what the client is told meanwhile is looked at: progress and log messages."""
+    told: tuple[str, ...] = ()
+    """What the client is told meanwhile and is looked at: `progress`, `logs`, `updates` of resources."""
 
 
-def call(tool: str, /, _as: str = "", *, _told: bool = False, **arguments: Any) -> Step:
+def call(tool: str, /, _as: str = "", *, _told: tuple[str, ...] = (), **arguments: Any) -> Step:
     return Step(f"call {_as or tool}", "tools/call", {"name": tool, "arguments": arguments}, _told)
+
+
+def subscribe(uri: str) -> Step:
+    return Step(f"subscribe {uri}", "resources/subscribe", {"uri": uri})
 
 
 def read(uri: str) -> Step:
@@ -80,6 +87,13 @@ class Watched:
         self._answers = answers
         self.logs: list[Json] = []
         self.asked: list[Json] = []
+        self.updates: list[Json] = []
+        self.updated = asyncio.Event()
+
+    async def on_message(self, message: Any) -> None:
+        if isinstance(message, t.ResourceUpdatedNotification):
+            self.updates.append(_plain(message.params))
+            self.updated.set()
 
     async def on_log(self, params: t.LoggingMessageNotificationParams) -> None:
         self.logs.append(_plain(params))
@@ -106,12 +120,12 @@ class Watched:
         params = asked.get("params") or {}
         match asked["method"]:
             case "elicitation/create" if "url" in params:
-                return _plain(await self.elicit(None, t.ElicitRequestURLParams.model_validate(params)))
+                return _whole(await self.elicit(None, t.ElicitRequestURLParams.model_validate(params)))
             case "elicitation/create":
-                return _plain(await self.elicit(None, t.ElicitRequestFormParams.model_validate(params)))
+                return _whole(await self.elicit(None, t.ElicitRequestFormParams.model_validate(params)))
             case "sampling/createMessage":
-                return _plain(await self.sample(None, t.CreateMessageRequestParams.model_validate(params)))
-        return _plain(await self.list_roots(None))
+                return _whole(await self.sample(None, t.CreateMessageRequestParams.model_validate(params)))
+        return _whole(await self.list_roots(None))
 
 
 class Viewer:
@@ -145,19 +159,25 @@ class Viewer:
         return {str(entry[key]): entry for entry in entries}
 
     async def _made(self, step: Step) -> Json:
-        self._watched.logs.clear()
-        self._watched.asked.clear()
+        watched = self._watched
+        for kept in (watched.logs, watched.asked, watched.updates):
+            kept.clear()
+        watched.updated.clear()
         progress: list[Json] = []
 
         async def on_progress(done: float, total: float | None, message: str | None) -> None:
             progress.append({"progress": done, "total": total, "message": message})
 
         try:
-            made: Json = {"result": await self._answered(step, on_progress if step.told else None)}
+            made: Json = {"result": await self._answered(step, on_progress if "progress" in step.told else None)}
         except MCPError as fault:
             made = {"error": _plain(fault.error)}
-        told: Json = {"progress": progress, "logs": list(self._watched.logs)} if step.told else {}
-        return {**made, **told, "asked": list(self._watched.asked)}
+        if "updates" in step.told:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(UPDATED_WITHIN):
+                    await watched.updated.wait()
+        told: Json = {"progress": progress, "logs": list(watched.logs), "updates": watched.updates[:1]}
+        return {**made, **{name: told[name] for name in step.told}, "asked": list(watched.asked)}
 
     async def _answered(self, step: Step, on_progress: Any) -> Json:
         """The result, after all that was asked back."""
@@ -194,6 +214,7 @@ async def viewing(
         sampling_callback=watched.sample,
         list_roots_callback=watched.list_roots,
         logging_callback=watched.on_log,
+        message_handler=watched.on_message,
         log_level="debug" if modern else None,
         cache=None,
     ) as client:
@@ -202,6 +223,12 @@ async def viewing(
         yield Viewer(client, watched)
 
 
+def _whole(model: Any) -> Json:
+    found: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return found
+
+
 def _plain(model: Any) -> Json:
+    """As it came over the wire."""
     found: Json = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return found

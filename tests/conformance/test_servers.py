@@ -1,8 +1,24 @@
 """The comparison of what a client sees of a server with what it sees through the gateway."""
 
-import pytest
+import asyncio
+import warnings
+from pathlib import Path
 
+import httpx2
+import msgspec
+import pytest
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from conformance.servers.cases import CASES
 from conformance.servers.differences import Difference, Expected, Mask, differences, unexpected
+from conformance.servers.view import viewing
+from tests.calls.harness import OPS
+from tests.harness.in_process import KEY, make_gateway, serve_on_port
+from tests.requirement import requirement
+from tests.waiting import eventually_async
+
+ROOT = Path(__file__).parents[2]
 
 NEW = "2026-07-28"
 
@@ -59,3 +75,30 @@ def test_a_difference_is_shown_in_a_line_of_bounded_length() -> None:
     assert str(gone).startswith("a: 'xxx")
     assert str(gone).endswith("became (nothing)")
     assert len(str(gone)) < 300
+
+
+@requirement("MCP2-servers-whole")
+@pytest.mark.parametrize("revision", ["2025-11-25", NEW])
+async def test_a_client_sees_the_same_of_a_server_and_through_the_gateway(tmp_path: Path, revision: str) -> None:
+    """The server has every field there is; `make conformance` does the same with other people's."""
+    warnings.simplefilter("ignore")
+    case = next(case for case in CASES if case.name == "rich")
+    command, *arguments = case.command(tmp_path)
+    server = StdioServerParameters(command=command, args=arguments, cwd=ROOT)
+    async with asyncio.timeout(60), viewing(stdio_client(server), case.answers, revision="2025-11-25") as viewer:
+        direct = await viewer.view(case.script(tmp_path))
+    source = {"kind": "mcp", "command": [command, *arguments], "cwd": str(ROOT)}
+    config = f"[sources]\nfar = {_toml(source)}\n"
+    async with make_gateway(tmp_path, config) as gateway, serve_on_port(gateway) as url, asyncio.timeout(60):
+        await eventually_async(lambda: len(gateway.catalog.view(OPS).entries) == len(direct["tools"]))
+        async with httpx2.AsyncClient(headers={"x-api-key": KEY}) as http:
+            transport = streamable_http_client(f"{url}/mcp", http_client=http)
+            async with viewing(transport, case.answers, revision=revision) as viewer:
+                through = await viewer.view(case.script(tmp_path))
+    rest, stale = unexpected(differences(direct, through), case.expected, revision=revision)
+    assert [str(one) for one in rest] == []
+    assert stale == []
+
+
+def _toml(table: dict[str, object]) -> str:
+    return "{" + ", ".join(f"{key} = {msgspec.json.encode(value).decode()}" for key, value in table.items()) + "}"

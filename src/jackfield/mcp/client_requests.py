@@ -281,7 +281,7 @@ def _described(asked: ClientRequest, revision: str) -> dict[str, Any]:
 def _elicitation(question: ElicitRequest, revision: str) -> dict[str, Any]:
     if question.url is not None:
         params: dict[str, Any] = {"mode": "url", "message": question.message, "url": question.url}
-        return params if revision == MODERN else {**params, "elicitationId": secrets.token_hex(8)}
+        return params if revision == MODERN else {**params, "elicitationId": question.id or secrets.token_hex(8)}
     schema = question.schema or {"type": "object", "properties": {}}
     params = {"message": question.message, "requestedSchema": schema}
     return {"mode": "form", **params} if revision in WITH_ELICITATION_MODES else params

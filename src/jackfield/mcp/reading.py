@@ -115,8 +115,8 @@ class Reading:
         operation, source, name = self._referred(ref, caller)
         context = object_param(request.params, "context") or None
         wanted = CompletionRequest(operation=operation, name=name, argument=argument, context=context)
-        completion = await self._sources.complete(source, wanted)
-        return stamped(b'"completion":%b' % bytes(completion), revision=caller.revision)
+        completed = await self._sources.complete(source, wanted)
+        return _with_meta(bytes(completed)[1:-1], completed) if caller.is_modern else bytes(completed)
 
     def _referred(self, ref: dict[str, Any], caller: Caller) -> tuple[CallKind, str, str]:
         """What a completion is for: its kind, source, and name there."""

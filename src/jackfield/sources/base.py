@@ -210,7 +210,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     context: dict[str, Any] | None = None
 
 
-NO_COMPLETION = Raw(b'{"values":[],"total":0,"hasMore":false}')
+NO_COMPLETION = Raw(b'{"completion":{"values":[],"total":0,"hasMore":false}}')
 
 
 @runtime_checkable
@@ -218,7 +218,7 @@ class CompletingSource(Protocol):
     """A source that suggests values for arguments."""
 
     async def complete(self, request: CompletionRequest) -> Raw:
-        """MCP's `completion` object. Raises `SourceUnavailable` or `RpcError`."""
+        """MCP's result: `{"completion": {…}}`. Raises `SourceUnavailable` or `RpcError`."""
 
 
 Updated = Callable[[str], None]

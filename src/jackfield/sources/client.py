@@ -19,6 +19,8 @@ class ElicitRequest(Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None = None
     """What the answer's content must fit; None where the person is asked to open `url` instead."""
     url: str | None = None
+    id: str = ""
+    """What the server calls a `url` that is to be opened, where it is of 2025-11-25."""
     key: str = "question"
     """What whoever asks calls the question, among those it has in one call."""
     is_retried: bool = False

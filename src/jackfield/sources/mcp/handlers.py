@@ -74,6 +74,7 @@ class _Elicitation(Struct):
     mode: str = "form"
     schema: dict[str, Any] | None = msgspec.field(default=None, name="requestedSchema")
     url: str | None = None
+    id: str = msgspec.field(default="", name="elicitationId")
 
 
 def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
@@ -210,7 +211,7 @@ def _elicitation(params: Raw) -> ElicitRequest:
     if said.mode == "url":
         if not (said.url or "").startswith(("https://", "http://")):
             raise RpcError(INVALID_PARAMS, "Only http and https urls are shown to people.")
-        return ElicitRequest(message=cleaned(said.message), url=said.url)
+        return ElicitRequest(message=cleaned(said.message), url=said.url, id=cleaned(said.id)[:MAX_KEY])
     return ElicitRequest(message=cleaned(said.message), schema=schema or {"type": "object", "properties": {}})
 
 

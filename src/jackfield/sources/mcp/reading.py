@@ -41,6 +41,7 @@ class _Completion(Struct):
 
 class _Completed(Struct):
     completion: _Completion
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
 _decode_read = msgspec.json.Decoder(_Read).decode
@@ -93,14 +94,16 @@ def completion_params(request: CompletionRequest) -> dict[str, Any]:
 
 
 def completion_of(answer: Raw) -> Raw:
-    """The `completion` object, with no more values than MCP allows. Raises `McpClientError`."""
+    """`{"completion": {…}}`, with no more values than MCP allows. Raises `McpClientError`."""
     try:
-        found = _decode_completed(answer).completion
+        completed = _decode_completed(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         raise McpClientError(f"The server's completion is not valid MCP: {cut(str(fault), _MAX_FAULT)}.") from None
+    found = completed.completion
     if len(found.values) > MAX_VALUES:
         found = _Completion(values=found.values[:MAX_VALUES], total=found.total, has_more=True)
-    return Raw(encode_json(found))
+    meta = None if completed.meta is None else without_connection(completed.meta)
+    return Raw(encode_json({"completion": found} if meta is None else {"completion": found, "_meta": meta}))
 
 
 def _done(members: list[bytes], meta: dict[str, Any] | None, listed: Raw) -> Done | Failed:
