@@ -2,13 +2,13 @@
 #
 # Each one first updates .venv with make/prepare, which is quick if nothing has changed.
 # ARGS are passed on: make test ARGS="tests/model -x", make serve ARGS="--port 9000".
-# Tests run in WORKERS processes; WORKERS=0 runs them in one, where a debugger can be used.
+# Tests run in WORKERS processes, more than cores because many tests wait; WORKERS=0 runs them in one, for a debugger.
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 PYTHON ?=
 ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 3
 BIN := .venv/bin
 CODE := src tests bench stress conformance examples make/sync_sdk.py
 
