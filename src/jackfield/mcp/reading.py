@@ -6,7 +6,7 @@ Above: `server.py`. Below: the catalog's views, `tools_call.py` for the call its
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.reading import reading_request, server_error, what_was_read
@@ -43,6 +43,26 @@ CAPABILITIES: dict[str, Any] = {
     "extensions": {APPS: {}},
 }
 """Declared always: a source may bring resources and prompts later."""
+
+
+class _Read(Struct):
+    """What a read came to, as it is on record."""
+
+    contents: Raw
+    ttl_ms: int = field(default=0, name="ttlMs")
+    meta: dict[str, Any] | None = field(default=None, name="_meta")
+
+
+class _Got(Struct):
+    """What a get came to, as it is on record."""
+
+    messages: Raw
+    description: str | None = None
+    meta: dict[str, Any] | None = field(default=None, name="_meta")
+
+
+_decode_read = msgspec.json.Decoder(_Read).decode
+_decode_got = msgspec.json.Decoder(_Got).decode
 
 
 class Reading:
@@ -88,11 +108,11 @@ class Reading:
             raise not_found(refusal.message, uri, caller) from None
         call = await self._call(entry, {"uri": uri}, request, caller, exchange)
         result = await self._result(call, caller, entry, asked=uri)
-        caching = b"" if b'"ttlMs"' in bytes(result)[-200:] else b',"ttlMs":0'
-        members = bytes(result)[1:-1]
+        read = _decode_read(result)
+        members = b'"contents":%b' % bytes(read.contents)
         if caller.is_modern:
-            return _with_meta(members + caching + b',"cacheScope":"private"', result)
-        return b"{%b}" % members
+            members += b',"ttlMs":%d,"cacheScope":"private"' % read.ttl_ms
+        return _result(members, read.meta, caller)
 
     async def get_prompt(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
         name = text_param(request.params, "name")
@@ -105,8 +125,9 @@ class Reading:
         arguments = object_param(request.params, "arguments")
         call = await self._call(entry, arguments, request, caller, exchange)
         result = await self._result(call, caller, entry)
-        members = bytes(result)[1:-1]
-        return _with_meta(members, result) if caller.is_modern else b"{%b}" % members
+        got = _decode_got(result)
+        described = b"" if got.description is None else b'"description":%b,' % encode(got.description)
+        return _result(b'%b"messages":%b' % (described, bytes(got.messages)), got.meta, caller)
 
     async def complete(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         ref, argument = object_param(request.params, "ref"), object_param(request.params, "argument")
@@ -206,10 +227,8 @@ def _offset(request: RpcRequest) -> int:
     return int(after)
 
 
-def _with_meta(members: bytes, result: Raw) -> bytes:
-    """A result of 2026-07-28 that may have a `_meta` of its own."""
-    if b'"_meta"' not in bytes(result):
-        return stamped(members, revision=MODERN)
-    read = msgspec.json.decode(b"{%b}" % members)
-    meta = read.pop("_meta", None)
-    return stamped(encode(read)[1:-1], revision=MODERN, meta=meta if isinstance(meta, dict) and meta else None)
+def _result(members: bytes, meta: dict[str, Any] | None, caller: Caller) -> bytes:
+    """A result with the server's own `_meta`, if it has any."""
+    if caller.is_modern:
+        return stamped(members, revision=MODERN, meta=meta or None)
+    return b'{%b,"_meta":%b}' % (members, encode(meta)) if meta else b"{%b}" % members
