@@ -61,6 +61,12 @@ class _Got(Struct):
     meta: dict[str, Any] | None = field(default=None, name="_meta")
 
 
+class _Completed(Struct):
+    completion: Raw
+    meta: dict[str, Any] | None = field(default=None, name="_meta")
+
+
+_decode_completed = msgspec.json.Decoder(_Completed).decode
 _decode_read = msgspec.json.Decoder(_Read).decode
 _decode_got = msgspec.json.Decoder(_Got).decode
 
@@ -137,7 +143,8 @@ class Reading:
         context = object_param(request.params, "context") or None
         wanted = CompletionRequest(operation=operation, name=name, argument=argument, context=context)
         completed = await self._sources.complete(source, wanted)
-        return _with_meta(bytes(completed)[1:-1], completed) if caller.is_modern else bytes(completed)
+        found = _decode_completed(completed)
+        return _result(b'"completion":%b' % bytes(found.completion), found.meta, caller)
 
     def _referred(self, ref: dict[str, Any], caller: Caller) -> tuple[CallKind, str, str]:
         """What a completion is for: its kind, source, and name there."""

@@ -8,6 +8,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog
@@ -53,6 +54,8 @@ from jackfield.sources.supervisor import SourceRegistry
 log = logging.getLogger(__name__)
 
 FORBIDDEN = -32003
+EXTENSIONS: dict[str, Any] = {**CAPABILITIES["extensions"], TASKS: {}}
+"""Of MCP, from 2026-07-28 on."""
 
 LONGEST_INSTRUCTIONS = 20_000
 FRESH_MS = 60_000
@@ -157,7 +160,7 @@ class McpServer:
     async def _discover(self, _request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         result = {
             "supportedVersions": [MODERN],
-            "capabilities": {"tools": {"listChanged": True}, **CAPABILITIES, "extensions": {TASKS: {}}},
+            "capabilities": {"tools": {"listChanged": True}, **CAPABILITIES, "extensions": EXTENSIONS},
             "instructions": self._instructions(caller),
             "ttlMs": FRESH_MS,
             "cacheScope": "private",
