@@ -115,7 +115,7 @@ async def test_a_response_reads_resources_and_prompts_of_the_catalog(scene: Scen
     ]
 
 
-@requirement("MCP2-read-limits")
+@requirement("MCP2-read-covered")
 async def test_a_request_reads_only_what_it_names(scene: Scene) -> None:
     scene.plays(calls(READ))
     await scene.ask(tools=[{"type": "mcp", "server_label": "more"}])
@@ -143,7 +143,7 @@ async def test_a_request_reads_only_what_it_names(scene: Scene) -> None:
     assert names(scene.chat.bodies[0]) == ["clock"], "the key sees nothing else"
 
 
-@requirement("MCP2-read-limits")
+@requirement("MCP2-read-covered")
 async def test_what_cannot_be_read_is_an_answer_for_the_model(scene: Scene) -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("read_resource", {}),

@@ -6,6 +6,7 @@ output have ids that end alike. A function that was found is shown whole; of ser
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -49,10 +50,6 @@ class SearchHistory:
 
     def __init__(self, items: Sequence[Item], tools: ToolTable) -> None:
         self._tools = tools
-        self._by_place = {
-            (tool.label if tool.runs_here else tool.namespace, tool.bare_name or tool.name): tool
-            for tool in tools.values()
-        }
         self._call_ids = _pairs(items) if tools.search is not None else {}
 
     def told(self, item: ToolSearchCall | ToolSearchOutput) -> Iterator[Item]:
@@ -66,6 +63,13 @@ class SearchHistory:
         else:
             found = found_result(self._found(item.tools), deferred=self._tools.deferred)
             yield FunctionCallOutput(call_id=call_id, output=msgspec.json.encode(found).decode())
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str | None, str], OfferedTool]:
+        return {
+            (tool.label if tool.runs_here else tool.namespace, tool.bare_name or tool.name): tool
+            for tool in self._tools.values()
+        }
 
     def _found(self, shown: Iterable[Any]) -> Iterator[OfferedTool]:
         """Those that this request still has."""

@@ -3,7 +3,7 @@
 Above: the loop and the engine. Below: the catalog's entries.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
@@ -115,6 +115,12 @@ class ToolTable(Mapping[str, OfferedTool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    def items(self) -> ItemsView[str, OfferedTool]:
+        return self._tools.items()
+
+    def values(self) -> ValuesView[OfferedTool]:
+        return self._tools.values()
 
     @property
     def any_runs_here(self) -> bool:
