@@ -121,7 +121,11 @@ async def test_a_request_reads_only_what_it_names(scene: Scene) -> None:
     await scene.ask(tools=[{"type": "mcp", "server_label": "more"}])
     assert names(scene.chat.bodies[0]) == ["read_resource"], "it has no prompts"
     assert "note://two" not in described(scene.chat.bodies[0], "read_resource")
-    assert "There is no resource" in tool_results(scene.chat.bodies[1])[0], "it is another source's"
+    assert tool_results(scene.chat.bodies[1]) == ["[resource note://one]\nAnother first note."], "its own"
+    scene.plays(calls(READ))
+    await scene.ask(tools=[{"type": "jackfield:catalog", "tools": ["docs:note://two"]}])
+    assert names(scene.chat.bodies[0]) == ["read_resource"]
+    assert "There is no resource" in tool_results(scene.chat.bodies[1])[0]
 
     for tool in (
         {"type": "jackfield:catalog", "tools": ["clock"]},

@@ -38,6 +38,8 @@ from jackfield.sources.base import Listing
 __all__ = ["Catalog", "CatalogNotice", "Entry", "Follower", "ListFollower", "ToolsChanged", "View"]
 
 F = TypeVar("F", Follower, ListFollower)
+FEW = 20_000
+"""Resources times patterns that are matched in some milliseconds."""
 MAX_VIEWS = 64
 """Sights with a view of their own at one time; a whole manifest of 10,000 tools is some megabytes."""
 EVERYTHING = Visibility(all_tools=True)
@@ -267,9 +269,9 @@ class Catalog:
             self._views.popitem(last=False)
         return made
 
-    def prompts(self, principal: Principal) -> View:
-        """The prompts that this key sees now."""
-        sight = self.visibility(principal)
+    def prompts(self, principal: Principal, *, within: tuple[str, ...] | None = None) -> View:
+        """The prompts that this key sees now; of those that these patterns mean, where they are given."""
+        sight = _narrowed(self.visibility(principal), within)
         found = self._prompt_views.get(sight)
         if found is None:
             if len(self._prompt_views) >= MAX_VIEWS:
@@ -284,15 +286,25 @@ class Catalog:
             )
         return found
 
-    def resources(self, principal: Principal) -> ResourceView:
-        """The resources that this key sees now."""
-        sight = self.visibility(principal)
+    def resources(self, principal: Principal, *, within: tuple[str, ...] | None = None) -> ResourceView:
+        """The resources that this key sees now; of those that these patterns mean, where they are given."""
+        sight = _narrowed(self.visibility(principal), within)
         found = self._resource_views.get(sight)
-        if found is None:
-            if len(self._resource_views) >= MAX_VIEWS:
-                self._resource_views.clear()
-            found = self._resource_views[sight] = ResourceView(self._moment.resources, sight=sight)
-        return found
+        return self._kept(ResourceView(self._moment.resources, sight=sight), sight) if found is None else found
+
+    async def find_resources(self, principal: Principal, *, within: tuple[str, ...]) -> ResourceView:
+        """`resources`, in a thread where a request's patterns meet many of them."""
+        snapshot, sight = self._moment.resources, _narrowed(self.visibility(principal), within)
+        if sight in self._resource_views or len(snapshot.resources) * len(within) <= FEW:
+            return self.resources(principal, within=within)
+        made = await asyncio.to_thread(ResourceView, snapshot, sight=sight)
+        return self._kept(made, sight) if self._moment.resources is snapshot else made
+
+    def _kept(self, view: ResourceView, sight: Visibility) -> ResourceView:
+        if len(self._resource_views) >= MAX_VIEWS:
+            self._resource_views.clear()
+        self._resource_views[sight] = view
+        return view
 
     def lend_to(self, session: str, entries: Iterable[Entry]) -> None:
         """From now on the key of this session sees these, and who follows with it is told what changed."""
@@ -566,6 +578,10 @@ class Catalog:
                 told[sight] = tuple(name for name, changed in is_changed.items() if changed)
             for name in told[sight]:
                 follower.offer(name)
+
+
+def _narrowed(sight: Visibility, within: tuple[str, ...] | None) -> Visibility:
+    return sight if within is None else msgspec.structs.replace(sight, limits=(*sight.limits, within))
 
 
 def _pinned(pins: Pins, tools: Snapshot, prompts: Snapshot, resources: ResourceSnapshot) -> Pins:

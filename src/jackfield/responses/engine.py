@@ -40,7 +40,7 @@ from jackfield.runs.loop import Loop
 from jackfield.runs.offers import CATALOG, OfferedServer, choice_of, chosen_of, table_of
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Choice, RunLimits, RunPlan
-from jackfield.runs.reading import covered_by, reading_tools
+from jackfield.runs.reading import reading_tools, reading_tools_within
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tool_search import ShownTools, ToolSearch, with_search
 from jackfield.runs.tools import ToolTable
@@ -173,8 +173,7 @@ class ResponseEngine:
                     servers.append(self._server(tool, view, principal))
                 elif isinstance(tool, CatalogTool):
                     entries = await chosen_of(view, tool.tools)
-                    covers = covered_by(tool.tools)
-                    readers = reading_tools(self._catalog, principal, label=CATALOG, covers=covers)
+                    readers = await reading_tools_within(self._catalog, principal, tool.tools, label=CATALOG)
                     servers.append(OfferedServer(label=CATALOG, entries=entries, readers=readers, defers=_defers(tool)))
                 elif isinstance(tool, ExtensionTool):
                     label, entries = tool.type.partition(":")[0], _of_type(tool, view)
@@ -183,11 +182,11 @@ class ResponseEngine:
 
     def _server(self, tool: McpTool, view: Sequence[Entry], principal: Principal) -> OfferedServer:
         """A label without a url: the catalog, or a source of the config."""
-        label, entries, covers = tool.server_label, tuple(view), None
+        label, entries, within = tool.server_label, tuple(view), None
         if label != CATALOG:
             entries = tuple(entry for entry in view if entry.tool.source == label)
-            covers = partial(_is_of, label)
-        readers = reading_tools(self._catalog, principal, label=label, covers=covers)
+            within = (f"{label}:*",)
+        readers = reading_tools(self._catalog, principal, label=label, within=within)
         if label != CATALOG and not entries and not readers:
             said = f"There is no source '{label}' with tools for this key."
             raise BadRequest(f"{said} Give the server's 'server_url', or use the label '{CATALOG}'.", param="tools")
@@ -249,10 +248,6 @@ def _tell_listings(servers: Sequence[OfferedServer], said: Sequence[Item], emit:
         emit(events.RunItemDone(index, listed))
         index += 1
     return index
-
-
-def _is_of(label: str, _name: str, source: str, _foreign: str) -> bool:
-    return source == label
 
 
 def _of_type(tool: ExtensionTool, view: Sequence[Entry]) -> tuple[Entry, ...]:

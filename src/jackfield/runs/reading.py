@@ -5,6 +5,7 @@ when it is made, decided, executed and recorded by the pipeline as a read or a g
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
@@ -12,9 +13,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.catalog.globs import compiled
+from jackfield.catalog.globs import EVERYTHING
 from jackfield.catalog.merge import named_entry
-from jackfield.errors import InvalidArguments, PromptNotFound, ResourceNotFound, ToolNotFound
+from jackfield.errors import InvalidArguments, PromptNotFound, ToolNotFound
 from jackfield.model.principal import Principal
 from jackfield.model.tool import BUILTIN, GET_PROMPT, READ_RESOURCE, Tool
 from jackfield.runs.tools import OfferedTool, Target
@@ -23,9 +24,6 @@ MOST_LISTED = 20
 """Resources, templates or prompts that a description names."""
 LONGEST_LISTED = 160
 LONGEST_URI = 4_096
-
-Covers = Callable[[str, str, str], bool]
-"""Whether a resource or prompt is meant: its public name (a resource has none), its source, its name there."""
 
 
 class ReadArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,67 +75,53 @@ GET_ENTRY = named_entry(
 
 
 def reading_tools(
-    catalog: Catalog, principal: Principal, *, label: str = BUILTIN, covers: Covers | None = None
+    catalog: Catalog, principal: Principal, *, label: str = BUILTIN, within: tuple[str, ...] | None = None
 ) -> tuple[OfferedTool, ...]:
     """`read_resource` and `get_prompt`, each if this principal sees anything that it could be used for.
 
-    `covers` leaves out what a request, or an agent's settings, do not mean.
+    `within` are patterns of what a request, or an agent's settings, mean: `source:*`, or the names of prompts.
     """
-    view = catalog.resources(principal)
-    resources, templates, prompts = view.resources, view.templates, catalog.prompts(principal).entries
-    if covers is not None:
-        resources = tuple(one for one in resources if covers("", one.source, one.own_uri))
-        templates = tuple(one for one in templates if covers("", one.source, one.own_template))
-        prompts = tuple(one for one in prompts if covers(one.name, one.tool.source, one.tool.name))
+    view, prompts = catalog.resources(principal, within=within), catalog.prompts(principal, within=within).entries
     tools = []
-    if resources or templates:
-        listed = (_said(one.uri, one.listed) for one in resources)
-        shaped = (_said(one.template, one.tool.listed) for one in templates)
-        about = [READ_ENTRY.tool.description, _named("Resources", listed, len(resources))]
-        about.append(_named("Templates, to be filled in", shaped, len(templates)))
-        tools.append(_offered(READ_ENTRY, about, label, _resource_target(catalog, principal, covers)))
+    if view.resources or view.templates:
+        listed = (_said(one.uri, one.listed) for one in view.resources)
+        shaped = (_said(one.template, one.tool.listed) for one in view.templates)
+        about = [READ_ENTRY.tool.description, _named("Resources", listed, len(view.resources))]
+        about.append(_named("Templates, to be filled in", shaped, len(view.templates)))
+        tools.append(_offered(READ_ENTRY, about, label, partial(_resource_target, catalog, principal, within)))
     if prompts:
         about = [GET_ENTRY.tool.description, _named("Prompts", map(_prompt, prompts), len(prompts))]
-        tools.append(_offered(GET_ENTRY, about, label, _prompt_target(catalog, principal, covers)))
+        tools.append(_offered(GET_ENTRY, about, label, partial(_prompt_target, catalog, principal, within)))
     return tuple(tools)
 
 
-def covered_by(patterns: Sequence[str]) -> Covers | None:
-    """What these patterns mean: `source:*` its resources and prompts, a plain one prompts by their names."""
-    if "*" in patterns:
-        return None
-    wanted = compiled(tuple(patterns))
-    return lambda name, source, foreign: wanted.match(name, source=source, foreign=foreign)
+async def reading_tools_within(
+    catalog: Catalog, principal: Principal, patterns: Sequence[str], *, label: str
+) -> tuple[OfferedTool, ...]:
+    """`reading_tools` for the patterns of a request."""
+    if EVERYTHING in patterns:
+        return reading_tools(catalog, principal, label=label)
+    within = tuple(patterns)
+    await catalog.find_resources(principal, within=within)
+    return reading_tools(catalog, principal, label=label, within=within)
 
 
-def find_resource(catalog: Catalog, principal: Principal, uri: str, *, covers: Covers | None = None) -> Entry:
-    """What a call that reads this URI uses. Raises `ResourceNotFound`, also for what is not covered."""
-    entry = catalog.resources(principal).find(uri)
-    if covers is not None and not covers("", entry.tool.source, entry.tool.name):
-        raise ResourceNotFound(f"There is no resource '{uri[:200]}' among those that can be read here.")
-    return entry
+def _resource_target(
+    catalog: Catalog, principal: Principal, within: tuple[str, ...] | None, arguments: dict[str, object]
+) -> Target:
+    wanted = _converted(arguments, ReadArguments, READ_RESOURCE)
+    return Target(catalog.resources(principal, within=within).find(wanted.uri), {"uri": wanted.uri})
 
 
-def _resource_target(catalog: Catalog, principal: Principal, covers: Covers | None) -> Callable[[Any], Target]:
-    def target(arguments: dict[str, object]) -> Target:
-        wanted = _converted(arguments, ReadArguments, READ_RESOURCE)
-        return Target(find_resource(catalog, principal, wanted.uri, covers=covers), {"uri": wanted.uri})
-
-    return target
-
-
-def _prompt_target(catalog: Catalog, principal: Principal, covers: Covers | None) -> Callable[[Any], Target]:
-    def target(arguments: dict[str, object]) -> Target:
-        wanted = _converted(arguments, GetArguments, GET_PROMPT)
-        try:
-            entry = catalog.prompts(principal).get(wanted.name)
-        except ToolNotFound:
-            entry = None
-        if entry is None or not (covers is None or covers(entry.name, entry.tool.source, entry.tool.name)):
-            raise PromptNotFound(f"There is no prompt '{wanted.name[:100]}' among those that can be used here.")
-        return Target(entry, wanted.arguments)
-
-    return target
+def _prompt_target(
+    catalog: Catalog, principal: Principal, within: tuple[str, ...] | None, arguments: dict[str, object]
+) -> Target:
+    wanted = _converted(arguments, GetArguments, GET_PROMPT)
+    try:
+        entry = catalog.prompts(principal, within=within).get(wanted.name)
+    except ToolNotFound:
+        raise PromptNotFound(f"There is no prompt '{wanted.name[:100]}' that can be used here.") from None
+    return Target(entry, wanted.arguments)
 
 
 def _converted(arguments: dict[str, object], into: Any, name: str) -> Any:

@@ -30,7 +30,7 @@ from jackfield.runs.loop import Loop
 from jackfield.runs.offers import CATALOG, OfferedServer, of_catalog, table_of
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import RunLimits, RunPlan
-from jackfield.runs.reading import covered_by, reading_tools
+from jackfield.runs.reading import reading_tools
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tool_search import ToolSearch, with_search
 from jackfield.runs.tools import OfferedTool, ToolTable
@@ -163,8 +163,7 @@ class ConfiguredAgent:
         view = self._catalog.view(self._session.owner)
         # The built-in tools are about the life that an agent has outside its sessions.
         seen = [entry for entry in view.entries if entry.tool.source != BUILTIN]
-        covers = covered_by(self._settings.tools)
-        readers = reading_tools(self._catalog, self._acting, label=CATALOG, covers=covers)
+        readers = reading_tools(self._catalog, self._acting, label=CATALOG, within=self._settings.tools)
         servers = [OfferedServer(label=CATALOG, entries=of_catalog(seen, self._settings.tools), readers=readers)]
         usable = [(server, entry) for server, entry in own if self._may_use(entry)]
         for label in dict.fromkeys(server for server, _ in usable):
