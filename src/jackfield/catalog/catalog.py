@@ -23,7 +23,7 @@ from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapsho
 from jackfield.catalog.name_history import Names, freed_by
 from jackfield.catalog.names import CatalogNotice, Identity, KeptNames
 from jackfield.catalog.pins import Pins
-from jackfield.catalog.resources import ResourceSnapshot, ResourceView, changed_for, merge_resources
+from jackfield.catalog.resources import ResourceSnapshot, ResourceView, changed_for, merge_resources, offers_resources
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import View, Visibility, visibility_of
 from jackfield.errors import InvalidArguments
@@ -530,9 +530,7 @@ class Catalog:
 
     def _resources_following(self, before: _Moment, listings: Listings, *, pins: Pins) -> ResourceSnapshot:
         old = before.resources
-        if not old.made_from and not any(
-            listing.resources or listing.templates or listing.reads_unlisted for _, listing in listings
-        ):
+        if not old.made_from and not any(offers_resources(listing) for _, listing in listings):
             return old
         return merge_resources(listings, pins=pins_of(pins, TEMPLATE), previous=old)
 

@@ -20,6 +20,7 @@ from jackfield.catalog.globs import fits
 from jackfield.catalog.merge import Entry, Listings, named_entry
 from jackfield.catalog.names import CatalogNotice, Identity
 from jackfield.catalog.pins import Pins, held_notices, new_notices, pinnable, refusal
+from jackfield.catalog.skills import Directories, OfferedSkill, SkillSnapshot, merge_skills
 from jackfield.catalog.view import Visibility
 from jackfield.errors import ResourceNotFound
 from jackfield.model.resource import SCHEME, qualified, read_of, unqualified
@@ -121,6 +122,7 @@ class ResourceSnapshot(Struct, frozen=True, kw_only=True):
     """By source and own URI: what is offered under another one."""
     timeouts: dict[str, int] = {}
     """How many milliseconds a read may take, by source, where the operator says so."""
+    skills: SkillSnapshot = SkillSnapshot()
     notices: tuple[CatalogNotice, ...] = ()
     made_from: tuple[tuple[str, Listing], ...] = ()
     judged_by: Pins | None = None
@@ -150,6 +152,8 @@ def _offers_the_same(one: tuple[str, Listing], other: tuple[str, Listing]) -> bo
         source == known
         and now.resources is before.resources
         and now.templates is before.templates
+        and now.skills is before.skills
+        and (now.skills_unlisted, now.reads_directories) == (before.skills_unlisted, before.reads_directories)
         and now.reads_unlisted == before.reads_unlisted
         and now.accepts_changes == before.accepts_changes
         and now.read_timeout_ms == before.read_timeout_ms
@@ -158,7 +162,7 @@ def _offers_the_same(one: tuple[str, Listing], other: tuple[str, Listing]) -> bo
 
 def merge_resources(listings: Listings, *, pins: Pins, previous: ResourceSnapshot) -> ResourceSnapshot:
     """What all sources offer; the snapshot before where nothing changed."""
-    offering = tuple((source, one) for source, one in listings if one.resources or one.templates or one.reads_unlisted)
+    offering = tuple((source, one) for source, one in listings if offers_resources(one))
     if previous.is_of(offering, pins):
         return previous
     own_first = sorted(offering, key=lambda pair: _is_foreign(pair[1]))
@@ -180,6 +184,9 @@ def merge_resources(listings: Listings, *, pins: Pins, previous: ResourceSnapsho
         renamed={(one.source, one.own_uri): uri for uri, one in by_uri.items() if uri != one.own_uri},
         readers=tuple(source for source, listing in offering if listing.reads_unlisted),
         timeouts={source: one.read_timeout_ms for source, one in offering if one.read_timeout_ms is not None},
+        skills=merge_skills(
+            own_first, owners={one.uri: one.source for one in by_uri.values()}, previous=previous.skills
+        ),
         notices=(
             *held_notices(changed, pins_are_known=pins.stored is not None, what=WHAT),
             *new_notices(new, what=WHAT),
@@ -190,7 +197,16 @@ def merge_resources(listings: Listings, *, pins: Pins, previous: ResourceSnapsho
 
 
 def _is_foreign(listing: Listing) -> bool:
-    return any(one.is_foreign for one in listing.resources) or any(one.definition for one in listing.templates)
+    resources, templates = listing.resources, listing.templates
+    return (
+        listing.skills_unlisted or any(one.is_foreign for one in resources) or any(one.definition for one in templates)
+    )
+
+
+def offers_resources(listing: Listing) -> bool:
+    """Whether there is something in it that could be read."""
+    has_skills = listing.skills or listing.skills_unlisted
+    return bool(listing.resources or listing.templates or listing.reads_unlisted or has_skills)
 
 
 def _resources(offering: Iterable[tuple[str, Listing]], previous: ResourceSnapshot) -> dict[str, OfferedResource]:
@@ -297,6 +313,9 @@ class ResourceView:
         listed = self.snapshot.by_uri.get(uri)
         if listed is not None and self._sees(listed.source, listed.own_uri):
             return self._read(listed.source, listed.own_uri)
+        of_skill = self.snapshot.skills.files.get(uri)
+        if of_skill is not None and self._sees(*of_skill):
+            return self._read(*of_skill)
         fitting = [one for one in self.templates if _has(one, uri) and self._sees(one.source, one.own_uri(uri))]
         if fitting:
             best = max(fitting, key=lambda one: one.literal)
@@ -307,6 +326,30 @@ class ResourceView:
         if source is None or is_hidden_in(own_uri) or not self._reads(source, own_uri):
             raise _not_found(uri)
         return self._read(source, own_uri)
+
+    @cached_property
+    def skills(self) -> tuple[OfferedSkill, ...]:
+        """Sorted by URI."""
+        every = self.snapshot.skills.skills
+        return every if self._sight.is_whole else tuple(one for one in every if self._sees(one.source, one.skill.uri))
+
+    def skill(self, uri: str) -> OfferedSkill | None:
+        """The listed skill that is offered as this."""
+        found = self.snapshot.skills.by_uri.get(uri)
+        return found if found is not None and self._sees(found.source, found.skill.uri) else None
+
+    def skill_readers(self, uri: str) -> tuple[str, ...]:
+        """Sources that may have a skill at this URI although they do not list it."""
+        return tuple(source for source in self.snapshot.skills.readers if self._sees(source, uri))
+
+    @cached_property
+    def directories(self) -> Directories:
+        """What the directories of these skills have."""
+        return Directories(self.skills)
+
+    def sees(self, source: str, uri: str) -> bool:
+        """Whether a URI of this source is the key's to know."""
+        return self._sees(source, uri)
 
     def template(self, template: str) -> OfferedTemplate | None:
         """The template that is offered as this."""
@@ -382,7 +425,7 @@ def changed_for(sight: Visibility, before: ResourceSnapshot, after: ResourceSnap
     if before is after:
         return False
     old, new = ResourceView(before, sight=sight), ResourceView(after, sight=sight)
-    return old.resources != new.resources or _shown(old.templates) != _shown(new.templates)
+    return old.resources != new.resources or _shown(old.templates) != _shown(new.templates) or old.skills != new.skills
 
 
 def _shown(templates: Iterable[OfferedTemplate]) -> list[bytes]:

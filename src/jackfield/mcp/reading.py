@@ -18,6 +18,7 @@ from jackfield.mcp.results import stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.mcp.tools_call import ToolCalls
 from jackfield.model.call import Call, CallStatus
+from jackfield.model.skill import EXTENSION as SKILLS
 from jackfield.model.tool import CallKind
 from jackfield.protocol.jsonrpc import (
     INVALID_PARAMS,
@@ -40,9 +41,9 @@ CAPABILITIES: dict[str, Any] = {
     "resources": {"listChanged": True, "subscribe": True},
     "prompts": {"listChanged": True},
     "completions": {},
-    "extensions": {APPS: {}},
+    "extensions": {APPS: {}, SKILLS: {"directoryRead": True}},
 }
-"""Declared always: a source may bring resources and prompts later."""
+"""Declared always: a source may bring resources, prompts and skills later."""
 
 
 class _Read(Struct):
@@ -89,20 +90,20 @@ class Reading:
         }
 
     async def list_resources(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
-        found, last = self._catalog.resources(caller.principal).page(_after(request), size=PAGE)
-        return _page(b"resources", [one.json for one in found], last, caller)
+        found, last = self._catalog.resources(caller.principal).page(after_cursor(request), size=PAGE)
+        return list_page(b"resources", [one.json for one in found], last, caller)
 
     async def list_templates(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         start = _offset(request)
         templates = self._catalog.resources(caller.principal).templates
         last = str(start + PAGE) if start + PAGE < len(templates) else None
-        return _page(b"resourceTemplates", [one.json for one in templates[start : start + PAGE]], last, caller)
+        return list_page(b"resourceTemplates", [one.json for one in templates[start : start + PAGE]], last, caller)
 
     async def list_prompts(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         start = _offset(request)
         entries = self._catalog.prompts(caller.principal).entries
         last = str(start + PAGE) if start + PAGE < len(entries) else None
-        return _page(b"prompts", [listed_prompt(one) for one in entries[start : start + PAGE]], last, caller)
+        return list_page(b"prompts", [listed_prompt(one) for one in entries[start : start + PAGE]], last, caller)
 
     async def read_resource(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
         uri = text_param(request.params, "uri")
@@ -206,7 +207,7 @@ def reading_error(call: Call, caller: Caller) -> RpcError:
     return RpcError(number, call.error.message, error.data)
 
 
-def _page(member: bytes, listed: list[bytes], following: str | None, caller: Caller) -> bytes:
+def list_page(member: bytes, listed: list[bytes], following: str | None, caller: Caller) -> bytes:
     members = [b'"%b":[%b]' % (member, b",".join(listed))]
     if following is not None:
         members.append(b'"nextCursor":%b' % encode(f"{_AFTER}{following}"))
@@ -215,7 +216,7 @@ def _page(member: bytes, listed: list[bytes], following: str | None, caller: Cal
     return stamped(b",".join(members), revision=caller.revision)
 
 
-def _after(request: RpcRequest) -> str | None:
+def after_cursor(request: RpcRequest) -> str | None:
     """What the cursor of a list says; None at its beginning."""
     if request.params.get("cursor") is None:
         return None
@@ -226,7 +227,7 @@ def _after(request: RpcRequest) -> str | None:
 
 
 def _offset(request: RpcRequest) -> int:
-    after = _after(request)
+    after = after_cursor(request)
     if after is None:
         return 0
     if not after.isdecimal() or len(after) > len(str(2**31)):

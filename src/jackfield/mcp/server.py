@@ -23,6 +23,7 @@ from jackfield.mcp.reading import CAPABILITIES, Reading, not_found
 from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
 from jackfield.mcp.session_tools import SessionTools, session_request
 from jackfield.mcp.sessions import Caller, McpSession, McpSessions
+from jackfield.mcp.skills import SkillMethods
 from jackfield.mcp.tasks import Tasks
 from jackfield.mcp.tools_call import ToolCalls
 from jackfield.mcp.tools_list import (
@@ -94,8 +95,10 @@ class McpServer:
         self._session_tools = session_tools
         self.followers = ResourceFollowers(catalog, sources)
         self._reading = Reading(catalog, pipeline, sources, self._calling)
+        skills = SkillMethods(catalog, sources)
         self._handshake: dict[str, Method] = {
             **self._reading.methods,
+            **skills.methods,
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
             "ping": self._ping,
@@ -105,6 +108,7 @@ class McpServer:
         }
         self._modern: dict[str, Method] = {
             **self._reading.methods,
+            **skills.methods,
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
             "server/discover": self._discover,

@@ -16,6 +16,7 @@ from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item
 from jackfield.model.principal import Principal
 from jackfield.model.resource import Resource
+from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Category, Tool, ToolKind
 from jackfield.protocol.records import LogNote as LogNote  # noqa: PLC0414 - part of the promise to plug-ins
 from jackfield.protocol.records import Progress as Progress  # noqa: PLC0414
@@ -61,6 +62,11 @@ class Listing(Struct, frozen=True, kw_only=True):
     """Whether URIs that it does not list can be read too."""
     read_timeout_ms: int | None = None
     """How long one read may take; None: as long as a call."""
+    skills: tuple[Skill, ...] = ()
+    skills_unlisted: bool = False
+    """Whether it can be asked for skills that it does not list, and for those it lists as they are now."""
+    reads_directories: bool = False
+    """Whether it can be asked what a directory has."""
     faults: tuple[str, ...] = ()
     """One sentence each: which file or tool, what is wrong, what to do."""
     unoffered: tuple[Unoffered, ...] = ()
@@ -234,6 +240,17 @@ class SubscribableSource(Protocol):
 
     def unsubscribe(self, uri: str, updated: Updated) -> None:
         """End that. Never blocks."""
+
+
+@runtime_checkable
+class SkillSource(Protocol):
+    """A source that is asked for skills and directories, because it does not list all of them."""
+
+    async def skill(self, uri: str) -> Skill | None:
+        """The skill with this `SKILL.md` as it is now; None: there is none. Raises `SourceUnavailable`."""
+
+    async def directory(self, uri: str, cursor: str | None) -> Raw:
+        """MCP's result of `resources/directory/read`. Raises `SourceUnavailable` or `RpcError`."""
 
 
 class Begun(Struct, frozen=True):

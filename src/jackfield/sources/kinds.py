@@ -13,6 +13,7 @@ from jackfield.sources.manifest.source import manifest_source
 from jackfield.sources.mcp.source import mcp_source
 from jackfield.sources.openapi.source import openapi_source
 from jackfield.sources.plugins import foreign_factory
+from jackfield.sources.skills.source import skills_source
 
 GROUP = "jackfield.sources"
 OURS: Mapping[str, Factory] = {
@@ -20,6 +21,7 @@ OURS: Mapping[str, Factory] = {
     "manifest": manifest_source,
     "mcp": mcp_source,
     "openapi": openapi_source,
+    "skills": skills_source,
 }
 
 

@@ -20,6 +20,7 @@ from msgspec import Raw, Struct
 
 from jackfield.errors import JackfieldError, SourceUnavailable, ToolNotFound
 from jackfield.model.call import Outcome
+from jackfield.model.skill import Skill
 from jackfield.model.tool import ToolKind
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.jsonrpc import METHOD_NOT_FOUND, RpcError
@@ -33,6 +34,7 @@ from jackfield.sources.base import (
     Invocation,
     Listing,
     OperatingSource,
+    SkillSource,
     Source,
     SubscribableSource,
     TalkativeSource,
@@ -409,6 +411,22 @@ class SourceRegistry:
         supervisor.require_up(request.name)
         completing = supervisor.source
         return await completing.complete(request) if isinstance(completing, CompletingSource) else NO_COMPLETION
+
+    async def skill(self, source: str, uri: str) -> Skill | None:
+        """A skill as its source describes it now; None: it has none there."""
+        supervisor = self._supervisor_of(source, uri)
+        supervisor.require_up(uri)
+        asked = supervisor.source
+        return await asked.skill(uri) if isinstance(asked, SkillSource) else None
+
+    async def directory(self, source: str, uri: str, cursor: str | None) -> Raw:
+        """What a directory has. Raises `SourceUnavailable` or `RpcError`."""
+        supervisor = self._supervisor_of(source, uri)
+        supervisor.require_up(uri)
+        asked = supervisor.source
+        if not isinstance(asked, SkillSource):
+            raise RpcError(METHOD_NOT_FOUND, f"Source '{source}' does not read directories.")
+        return await asked.directory(uri, cursor)
 
     async def subscribe(self, source: str, uri: str, updated: Updated) -> Callable[[], None]:
         """Follow a resource; returns how to end that. Raises `SourceUnavailable` or `RpcError`."""

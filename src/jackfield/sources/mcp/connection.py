@@ -244,6 +244,15 @@ class Connection:
         finally:
             del self._acknowledged[number]
 
+    async def skill(self, uri: str) -> Raw:
+        """The raw result of `skills/get`."""
+        return await self._request("skills/get", {"uri": uri})
+
+    async def directory(self, uri: str, cursor: str | None) -> Raw:
+        """The raw result of `resources/directory/read`."""
+        params = {"uri": uri} if cursor is None else {"uri": uri, "cursor": cursor}
+        return await self._request("resources/directory/read", params)
+
     async def complete(self, params: dict[str, Any]) -> Raw:
         """The raw result of `completion/complete`."""
         return await self._request("completion/complete", params)

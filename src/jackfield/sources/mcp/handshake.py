@@ -54,6 +54,12 @@ class Agreement(Struct, frozen=True, kw_only=True):
         """Whether the server declares `tools`, `resources`, `prompts`, …; one that declares nothing has tools."""
         return feature in self.capabilities or (feature == "tools" and not self.capabilities)
 
+    def extension(self, name: str) -> dict[str, Any] | None:
+        """The settings of an extension that the server declares."""
+        declared = self.capabilities.get("extensions")
+        settings = declared.get(name) if isinstance(declared, dict) else None
+        return settings if isinstance(settings, dict) else None
+
     def tells_of(self, feature: str, what: str = "listChanged") -> bool:
         """Whether it notifies when that list changes, or with `subscribe` when a resource does."""
         declared = self.capabilities.get(feature)

@@ -19,6 +19,7 @@ from jackfield.errors import ConfigError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome, Pending, on_one_line
 from jackfield.model.content import Content, collapse, text_of, without_connection
 from jackfield.model.redaction import cut
+from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.mcp import MISSING_CAPABILITY
@@ -50,6 +51,7 @@ from jackfield.sources.mcp.reading import (
     failed_read,
     messages_of,
 )
+from jackfield.sources.mcp.skills import ServerSkills, read_directory
 from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioTransport, environment
 from jackfield.sources.mcp.tasks import (
     AS_TASK,
@@ -136,6 +138,7 @@ class McpSource:
             make=lambda: Upstream(name, make_transport, options=connecting, sample=sample, logs=source_context.logs),
         )
         self._offered = McpListing()
+        self._skills = ServerSkills(name, changed=self._request_refresh)
         self._names: frozenset[str] = frozenset()
         self._sample = sample
         self._task_only: set[str] = set()
@@ -162,6 +165,7 @@ class McpSource:
                 f"The server's {member} cannot be listed: {fault}" for member, fault in offered.failures.items()
             )
             listing = replace(listing, faults=(*listing.faults, *failures))
+            listing = self._skills.take(listing, offered.of("skills"), offered.agreement)
         return replace(listing, about=About(instructions=instructions)) if instructions else listing
 
     @property
@@ -213,7 +217,7 @@ class McpSource:
         handlers = self._handlers(invocation)
         if operation is CallKind.RESOURCE:
             read = await connection.call("resources/read", {"uri": name}, name=name, handlers=handlers)
-            return contents_of(read)
+            return await self._skills.verified(name, contents_of(read), connection)
         params = {"name": name, "arguments": invocation.arguments}
         return messages_of(await connection.call("prompts/get", params, name=name, handlers=handlers))
 
@@ -260,6 +264,19 @@ class McpSource:
             return completion_of(await connection.complete(completion_params(request)))
         except McpClientError as fault:
             raise SourceUnavailable(f"Source '{self.name}' cannot complete: {fault} Try again later.") from None
+
+    async def skill(self, uri: str) -> Skill | None:
+        try:
+            return await self._skills.get(uri, await self._upstream.connect(self._request_refresh))
+        except (McpClientError, RpcError) as fault:
+            raise SourceUnavailable(f"Source '{self.name}' cannot say what the skill is: {fault}") from None
+
+    async def directory(self, uri: str, cursor: str | None) -> Raw:
+        try:
+            connection = await self._upstream.connect(self._request_refresh)
+            return await read_directory(uri, cursor, connection)
+        except McpClientError as fault:
+            raise SourceUnavailable(f"Source '{self.name}' cannot read the directory: {fault}") from None
 
     async def subscribe(self, uri: str, updated: Updated) -> None:
         try:

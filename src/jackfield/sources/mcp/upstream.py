@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Raw, Struct
 
+from jackfield.model.skill import EXTENSION as SKILLS
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.foreign import MAX_TOOLS
 from jackfield.sources.logs import SourceLogs
@@ -31,6 +32,7 @@ from jackfield.sources.mcp.transport import (
     TransportListener,
     UpstreamLost,
 )
+from jackfield.sources.skills.entries import MAX_SKILLS
 
 SHORT_LIFE, RECONNECT_PAUSE = 1.0, 0.4
 """After a connection that held no longer than this, the next one waits a little: the server may be one that crashes."""
@@ -58,6 +60,7 @@ _LISTS = {
     ("resources", "resources/list"): ("resources", MAX_OFFERS),
     ("resources", "resources/templates/list"): ("resourceTemplates", MAX_OFFERS),
     ("prompts", "prompts/list"): ("prompts", MAX_OFFERS),
+    (SKILLS, "skills/list"): ("skills", MAX_SKILLS),
 }
 """By what a server declares, and the method: where a page has the definitions, and how many are read."""
 
@@ -160,7 +163,7 @@ class Upstream:
         offered = Offered(agreement=agreement)
         async with asyncio.TaskGroup() as group:
             for (feature, method), (member, most) in _LISTS.items():
-                if agreement.offers(feature):
+                if agreement.offers(feature) or agreement.extension(feature) is not None:
                     group.create_task(self._list_one(connection, offered, method, member, most))
         if (failed := offered.failures.pop("tools", None)) is not None:
             raise failed

@@ -1,0 +1,1 @@
+"""Agent skills: of a folder (`kind = "skills"`) and of MCP servers; what is wrong with one, in a sentence."""
