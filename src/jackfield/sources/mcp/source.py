@@ -165,7 +165,7 @@ class McpSource:
                 f"The server's {member} cannot be listed: {fault}" for member, fault in offered.failures.items()
             )
             listing = replace(listing, faults=(*listing.faults, *failures))
-            listing = self._skills.take(listing, offered.of("skills"), offered.agreement)
+        listing = self._skills.take(listing, offered.of("skills"), offered.agreement)
         return replace(listing, about=About(instructions=instructions)) if instructions else listing
 
     @property
