@@ -101,7 +101,7 @@ async def test_a_session_of_a_group_hears_of_that_group_only(tmp_path: Path) -> 
     async with mcp_scene(tmp_path, CONFIG) as scene, asyncio.timeout(20):
         scene.path = "/mcp/late"
         async with scene.client(mode="legacy", message_handler=listen) as client:
-            await eventually_async(lambda: len(scene.gateway.catalog._followers) == 1)
+            await eventually_async(lambda: len(scene.gateway.catalog._list_followers) == 1)
             await scene.list_anew(Tool(source="scene", name="early_one"))
             assert (await client.list_tools()).tools == []
             assert heard == []
