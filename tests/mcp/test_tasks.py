@@ -1,5 +1,9 @@
 """Tasks on `/mcp`: for a client that declares the extension, a call that waits is a task, and its id is the call's."""
 
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +11,7 @@ import pytest
 
 from jackfield.identity.keys import ADMIN
 from jackfield.model.tool import ExecutionType, Metadata, Tool
-from tests.mcp.scene import Scene, mcp_scene
+from tests.mcp.scene import BOTH, META, VERSION, Scene, mcp_scene
 from tests.requirement import requirement
 from tests.waiting import eventually_async
 
@@ -212,3 +216,65 @@ async def test_the_extension_is_advertised(tmp_path: Path) -> None:
         capabilities = (await scene.ask("server/discover")).json()["result"]["capabilities"]
         assert capabilities["extensions"][TASKS] == {}
         assert "tasks" not in capabilities
+
+
+@asynccontextmanager
+async def following(
+    scene: Scene, ids: list[str], *, meta: dict[str, Any] = DECLARED
+) -> AsyncIterator[AsyncIterator[Any]]:
+    """The messages of a subscription to these tasks."""
+    method = "subscriptions/listen"
+    headers = {"x-api-key": "caller-key", "accept": BOTH, "mcp-protocol-version": VERSION, "mcp-method": method}
+    params = {"notifications": {"taskIds": ids}, "_meta": {**META, **meta}}
+    body = {"jsonrpc": "2.0", "id": 9, "method": method, "params": params}
+    async with scene.http.stream("POST", "/mcp", json=body, headers=headers) as response:
+        assert response.status_code == 200
+        yield (json.loads(line[5:]) async for line in response.aiter_lines() if line.startswith("data:"))
+
+
+@requirement("MCP2-task-notifications")
+async def test_every_change_of_a_followed_task_is_told_with_the_whole_task(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path) as scene, asyncio.timeout(20):
+        task, over = (await call(scene, "guarded"))["taskId"], (await call(scene, "guarded"))["taskId"]
+        await scene.gateway.answers.reject(over, principal=ADMIN)
+        async with following(scene, [task, "call_none", over]) as messages:
+            acknowledged = (await anext(messages))["params"]
+            assert acknowledged["notifications"] == {"taskIds": [task, over]}
+            first = await anext(messages)
+            assert (first["method"], first["params"]["taskId"]) == ("notifications/tasks", over)
+            assert first["params"]["result"]["isError"] is True
+            assert first["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 9
+            await scene.gateway.answers.approve(task, principal=ADMIN)
+            told = (await anext(messages))["params"]
+            while told["status"] == "working":
+                told = (await anext(messages))["params"]
+            assert (told["taskId"], told["status"]) == (task, "completed")
+            polled = await about(scene, "tasks/get", task)
+            assert told["result"] == polled["result"]
+
+
+@requirement("MCP2-task-notifications", "MCP2-task-input")
+async def test_a_followed_task_tells_what_it_asks(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path) as scene, asyncio.timeout(20):
+        task = (await call(scene, "ask", meta=ASKABLE))["taskId"]
+        async with following(scene, [task], meta=ASKABLE) as messages:
+            await anext(messages)
+            told = (await anext(messages))["params"]
+            [key] = told["inputRequests"]
+            given = {key: {"action": "accept", "content": {"name": "Ada"}}}
+            await about(scene, "tasks/update", task, meta=ASKABLE, inputResponses=given)
+            while told["status"] != "completed":
+                told = (await anext(messages))["params"]
+            assert told["result"]["structuredContent"] == {"answers": [["accept", {"name": "Ada"}]]}
+
+
+@requirement("MCP2-task-declared")
+async def test_following_tasks_needs_the_extension_and_a_list_of_ids(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path) as scene:
+        wanted = {"notifications": {"taskIds": ["call_1"]}}
+        refused = await scene.ask("subscriptions/listen", wanted)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32021)
+        assert refused.json()["error"]["data"] == NEEDED
+        for ids in ("call_1", [1], ["x"] * 1001):
+            answer = await scene.ask("subscriptions/listen", {"notifications": {"taskIds": ids}}, meta=DECLARED)
+            assert answer.json()["error"]["code"] == -32602

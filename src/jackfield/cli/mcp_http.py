@@ -19,6 +19,7 @@ from jackfield.protocol.jsonrpc import SERVER_ERROR, RpcError, RpcRequest, notif
 from jackfield.protocol.mcp import (
     HEADER_MISMATCH,
     INITIALIZE,
+    NAMED_BY,
     VERSION_KEY,
     declared_headers,
     header_text,
@@ -212,5 +213,5 @@ def _modern_headers(request: RpcRequest) -> dict[str, str]:
     if request.method == INITIALIZE or not isinstance(version, str):
         return {}
     headers = {"MCP-Protocol-Version": header_text(version), "Mcp-Method": header_text(request.method)}
-    subject = request.params.get("uri" if request.method == "resources/read" else "name")
+    subject = request.params.get(NAMED_BY.get(request.method, "name"))
     return {**headers, "Mcp-Name": header_text(subject)} if isinstance(subject, str) else headers

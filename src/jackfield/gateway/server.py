@@ -31,6 +31,7 @@ from jackfield.http.hosts import Hosts
 from jackfield.http.response import Sanitizer
 from jackfield.http.streams import Streams
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
+from jackfield.mcp.core_tasks import CoreTasks
 from jackfield.mcp.server import McpServer
 from jackfield.mcp.tasks import Tasks
 from jackfield.model.text import counted
@@ -150,18 +151,20 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         public_reader=settings.discovery.reader,
         is_live_session=gateway.sessions.is_live,
     )
+    tasks = Tasks(
+        store=gateway.store,
+        catalog=gateway.catalog,
+        pipeline=gateway.pipeline,
+        answers=gateway.answers,
+        keep_days=settings.keep_days,
+    )
     mcp_server = McpServer(
         catalog=gateway.catalog,
         pipeline=gateway.pipeline,
         sources=gateway.source_registry,
         session_tools=gateway.session_tools,
-        tasks=Tasks(
-            store=gateway.store,
-            catalog=gateway.catalog,
-            pipeline=gateway.pipeline,
-            answers=gateway.answers,
-            keep_days=settings.keep_days,
-        ),
+        tasks=tasks,
+        core_tasks=CoreTasks(tasks, gateway.pipeline, gateway.store),
         scenario=settings.scenario,
         url=settings.url,
         groups=gateway.groups,

@@ -17,7 +17,7 @@ from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Rou
 from jackfield.http.sse import EventStream
 from jackfield.mcp.exchange import ExchangeResponse, McpExchange, outcome_response
 from jackfield.mcp.headers import VERSION_HEADER, check_version, client_capabilities
-from jackfield.mcp.notifications import session_messages, subscription_messages, wanted_by
+from jackfield.mcp.notifications import FollowedTasks, session_messages, subscription_messages, wanted_by
 from jackfield.mcp.server import McpServer
 from jackfield.mcp.sessions import Caller, McpSession
 from jackfield.mcp.tools_list import HEADER as SEARCH_HEADER
@@ -176,15 +176,19 @@ class McpApi:
             return _ACCEPTED
         capabilities = client_capabilities(message, request.headers)
         if message.method == LISTEN:
-            return self._listen(request, message, takes_events=takes_events)
+            return await self._listen(request, message, capabilities, takes_events=takes_events)
         caller = self._caller(request, MODERN, capabilities=capabilities, takes_events=takes_events)
         return await self._respond_to(request, McpExchange(message), caller)
 
-    def _listen(self, request: Request, message: RpcRequest, *, takes_events: bool) -> Response:
+    async def _listen(
+        self, request: Request, message: RpcRequest, capabilities: dict[str, Any], *, takes_events: bool
+    ) -> Response:
         if not takes_events:
             raise RpcError(INVALID_REQUEST, f"{LISTEN} is answered with events. Accept text/event-stream.", status=406)
-        wanted_by(message)
-        messages = subscription_messages(self._catalog, self._server.followers, request.principal, message)
+        caller, tasks = self._caller(request, MODERN, capabilities=capabilities), self._server.tasks
+        task_ids = wanted_by(message).task_ids
+        followed = FollowedTasks(tasks, None if task_ids is None else await tasks.followable(task_ids, caller))
+        messages = subscription_messages(self._catalog, self._server.followers, message, caller, followed)
         return EventStream(messages, streams=request.streams)
 
     async def _post_in_session(self, request: Request, message: AnyMessage, *, takes_events: bool) -> Response:

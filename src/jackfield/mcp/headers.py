@@ -15,6 +15,7 @@ from jackfield.protocol.mcp import (
     CAPABILITIES_KEY,
     HEADER_MISMATCH,
     MODERN,
+    NAMED_BY,
     PARAM_PREFIX,
     UNSUPPORTED_VERSION,
     VERSION_KEY,
@@ -28,15 +29,6 @@ from jackfield.protocol.mcp import (
 VERSION_HEADER = mcp.VERSION_HEADER.encode()
 METHOD_HEADER = mcp.METHOD_HEADER.encode()
 NAME_HEADER = mcp.NAME_HEADER.encode()
-_NAMED_BY = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "tasks/get": "taskId",
-    "tasks/update": "taskId",
-    "tasks/cancel": "taskId",
-}
-"""Methods whose subject stands in `Mcp-Name` too, and the parameter that has it."""
 
 
 def client_capabilities(request: RpcRequest, headers: Mapping[bytes, bytes]) -> dict[str, Any]:
@@ -65,7 +57,7 @@ def _check_headers(request: RpcRequest, headers: Mapping[bytes, bytes], version:
         raise _mismatch("MCP-Protocol-Version", "the revision in 'params._meta'")
     if header_value(headers.get(METHOD_HEADER)) != request.method:
         raise _mismatch("Mcp-Method", "'method'")
-    named_by = _NAMED_BY.get(request.method)
+    named_by = NAMED_BY.get(request.method)
     name = None if named_by is None else request.params.get(named_by)
     if name is not None and header_value(headers.get(NAME_HEADER)) != name:
         raise _mismatch("Mcp-Name", f"'params.{named_by}'")

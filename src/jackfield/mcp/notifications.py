@@ -7,6 +7,7 @@ and fetches it again; what it has not taken yet is told once.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -16,7 +17,8 @@ from jackfield.errors import Refused
 from jackfield.http.sse import CONNECTED, Comment, EventMessage
 from jackfield.http.streams import stop
 from jackfield.mcp.results import stamped
-from jackfield.mcp.sessions import McpSession, Push
+from jackfield.mcp.sessions import Caller, McpSession, Push
+from jackfield.mcp.tasks import Tasks
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError, RpcRequest, notification, response
 from jackfield.protocol.mcp import MODERN, SUBSCRIPTION_KEY
@@ -27,6 +29,7 @@ MOST_FOLLOWED = 1_000
 """Resources that one client follows at a time."""
 _LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 _UPDATED = "updated:"
+_TASK = "task:"
 
 
 class Wanted(Struct, frozen=True):
@@ -34,6 +37,19 @@ class Wanted(Struct, frozen=True):
 
     lists: tuple[str, ...]
     uris: tuple[str, ...]
+    task_ids: Any = None
+    """As the client sent them; None: it asks for no tasks."""
+
+
+class FollowedTasks(Struct, frozen=True):
+    """The tasks of a subscription."""
+
+    tasks: Tasks
+    ids: tuple[str, ...] | None
+    """None: it asks for none."""
+
+    def watched(self, changed: Callable[[str], None]) -> AbstractContextManager[None]:
+        return self.tasks.watch(self.ids, changed) if self.ids else nullcontext()
 
 
 class ResourceFollowers:
@@ -138,27 +154,38 @@ def wanted_by(request: RpcRequest) -> Wanted:
         raise RpcError(INVALID_PARAMS, "'params.notifications.resourceSubscriptions' must be a list of URIs.")
     if len(uris) > MOST_FOLLOWED:
         raise RpcError(INVALID_PARAMS, f"A subscription follows {MOST_FOLLOWED:,} resources at most.")
-    return Wanted(tuple(key for key in _LISTS if wanted.get(key) is True), tuple(dict.fromkeys(uris)))
+    lists = tuple(key for key in _LISTS if wanted.get(key) is True)
+    return Wanted(lists, tuple(dict.fromkeys(uris)), wanted.get("taskIds"))
 
 
 async def subscription_messages(
-    catalog: Catalog, followers: ResourceFollowers, principal: Principal, request: RpcRequest
+    catalog: Catalog, followers: ResourceFollowers, request: RpcRequest, caller: Caller, tasks: FollowedTasks
 ) -> AsyncGenerator[EventMessage | Comment]:
     """First what is agreed to, then each change; at the end, if the gateway ends it, the empty result."""
     meta: dict[str, Any] = {SUBSCRIPTION_KEY: request.id}
     wanted = wanted_by(request)
     lists = {_LISTS[key] for key in wanted.lists}
-    follower = catalog.follow_lists(principal)
+    follower = catalog.follow_lists(caller.principal)
     followed: dict[str, Callable[[], None]] = {}
+    seen: dict[str, Any] = {}
     try:
-        await _follow_all(wanted.uris, followers, principal, follower, followed)
+        await _follow_all(wanted.uris, followers, caller.principal, follower, followed)
         honoured: dict[str, Any] = dict.fromkeys(wanted.lists, True)
         if followed:
             honoured["resourceSubscriptions"] = list(followed)
-        yield _message(notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta}))
-        async for change in follower:
-            if change in lists or change.startswith(_UPDATED):
-                yield _message(_change(change, meta))
+        if tasks.ids is not None:
+            honoured["taskIds"] = list(tasks.ids)
+        with tasks.watched(lambda task: follower.offer(f"{_TASK}{task}")):
+            yield _message(notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta}))
+            for task in tasks.ids or ():
+                follower.offer(f"{_TASK}{task}")
+            async for change in follower:
+                if change in lists or change.startswith(_UPDATED):
+                    yield _message(_change(change, meta))
+                elif change.startswith(_TASK):
+                    news = await tasks.tasks.news(change[len(_TASK) :], caller, seen, meta=meta)
+                    if news is not None:
+                        yield _message(news)
         yield _message(response(request.id, stamped(b"", revision=MODERN, meta=meta)))
     finally:
         follower.close()

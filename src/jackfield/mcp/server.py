@@ -16,6 +16,8 @@ from jackfield.catalog.groups import Groups
 from jackfield.errors import Refused, ResourceNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.client_requests import ClientRequests
+from jackfield.mcp.core_tasks import CAPABILITIES as TASK_CAPABILITIES
+from jackfield.mcp.core_tasks import CoreTasks
 from jackfield.mcp.exchange import McpExchange, RpcOutcome
 from jackfield.mcp.log_messages import LogMessages
 from jackfield.mcp.notifications import ResourceFollowers
@@ -48,7 +50,7 @@ from jackfield.protocol.jsonrpc import (
     text_param,
 )
 from jackfield.protocol.manifest import ScenarioInfo
-from jackfield.protocol.mcp import LOG_LEVELS, MODERN, TASKS, negotiated
+from jackfield.protocol.mcp import LOG_LEVELS, MODERN, TASKS, WITH_CORE_TASKS, negotiated
 from jackfield.sources.logs import SourceLogs
 from jackfield.sources.supervisor import SourceRegistry
 
@@ -76,6 +78,7 @@ class McpServer:
         sources: SourceRegistry,
         session_tools: SessionTools,
         tasks: Tasks,
+        core_tasks: CoreTasks,
         scenario: ScenarioInfo,
         url: str,
         logs: SourceLogs,
@@ -91,7 +94,9 @@ class McpServer:
         self._definitions = Definitions()
         self.tasks = tasks
         self.client_requests = ClientRequests()
-        self._calling = ToolCalls(catalog, pipeline, client_requests=self.client_requests, tasks=tasks, url=url)
+        self._calling = ToolCalls(
+            catalog, pipeline, client_requests=self.client_requests, tasks=tasks, core_tasks=core_tasks, url=url
+        )
         self._session_tools = session_tools
         self.followers = ResourceFollowers(catalog, sources)
         self._reading = Reading(catalog, pipeline, sources, self._calling)
@@ -103,6 +108,10 @@ class McpServer:
             "tools/list": self._list_tools,
             "ping": self._ping,
             "logging/setLevel": self._set_level,
+            "tasks/get": core_tasks.get,
+            "tasks/result": core_tasks.result,
+            "tasks/list": core_tasks.list,
+            "tasks/cancel": core_tasks.cancel,
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
         }
@@ -145,7 +154,12 @@ class McpServer:
         session = self.sessions.open(caller.principal, revision=revision, capabilities=capabilities)
         result = {
             "protocolVersion": revision,
-            "capabilities": {"tools": {"listChanged": True}, "logging": {}, **CAPABILITIES},
+            "capabilities": {
+                "tools": {"listChanged": True},
+                "logging": {},
+                **CAPABILITIES,
+                **(TASK_CAPABILITIES if revision == WITH_CORE_TASKS else {}),
+            },
             "serverInfo": self._server_info(),
             "instructions": self._instructions(caller),
         }

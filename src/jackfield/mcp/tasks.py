@@ -5,8 +5,9 @@ any gateway answers for it after any crash. The extension is of 2026-07-28; `cor
 Above: `server.py`, `tools_call.py` and `notifications.py`. Below: the pipeline, answers and the store.
 """
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -182,30 +183,25 @@ class Tasks:
             return None
         return max(self._keep_ms, (call.expires_at or call.created_at) - call.created_at)
 
-    async def follow(self, ids: tuple[str, ...], caller: Caller, *, meta: dict[str, Any]) -> AsyncGenerator[bytes]:
-        """`notifications/tasks` of these tasks, until the last of them is over.
+    @contextmanager
+    def watch(self, ids: tuple[str, ...], changed: Callable[[str], None]) -> Iterator[None]:
+        """While the block runs, `changed` is called with the id of a task about which something was written."""
+        with ExitStack() as listening:
+            for call_id in ids:
+                event = _Told(partial(changed, call_id))
+                listening.enter_context(self._store.bus.listen(call_id, event=event))
+            yield
 
-        A task that waits for input or is over is told of at once; every change is, from then on.
-        """
-        seen: dict[str, dict[str, Any]] = {}
-        left = set(ids)
-        with self._store.bus.listen(*ids) as written:
-            while left:
-                written.clear()
-                for call_id in sorted(left):
-                    found = await self._store.read(partial(followed_call, call_id))
-                    if found is None:
-                        left.discard(call_id)
-                        continue
-                    task = self.detailed(found, caller.capabilities)
-                    is_first, is_new = call_id not in seen, seen.get(call_id) != _state(task)
-                    seen[call_id] = _state(task)
-                    if found.call.status.is_final:
-                        left.discard(call_id)
-                    if is_new and not (is_first and task["status"] == "working"):
-                        yield notification(STATUS, {**task, "_meta": meta})
-                if left:
-                    await written.wait()
+    async def news(self, call_id: str, caller: Caller, seen: dict[str, Any], *, meta: dict[str, Any]) -> bytes | None:
+        """`notifications/tasks`, if the task is not as it was `seen` last. That it works is no news at first."""
+        found = await self._store.read(partial(followed_call, call_id))
+        if found is None:
+            return None
+        task = self.detailed(found, caller.capabilities)
+        state = _state(task)
+        is_news = state != seen[call_id] if call_id in seen else task["status"] != "working"
+        seen[call_id] = state
+        return notification(STATUS, {**task, "_meta": meta}) if is_news else None
 
     async def followable(self, wanted: Any, caller: Caller) -> tuple[str, ...]:
         """The tasks of a subscription that the caller may follow. Raises `RpcError` for a client without tasks."""
@@ -259,7 +255,7 @@ def status_of(call: Call, *, asks: bool) -> str:
     if call.status is CallStatus.CANCELLED:
         return "cancelled"
     if call.status.is_final:
-        return "failed" if _is_fault(call) else "completed"
+        return "failed" if is_fault(call) else "completed"
     return "input_required" if asks else "working"
 
 
@@ -293,7 +289,8 @@ def protocol_fault(call: Call) -> dict[str, Any]:
     return {"code": INTERNAL_ERROR, "message": message}
 
 
-def _is_fault(call: Call) -> bool:
+def is_fault(call: Call) -> bool:
+    """Whether an error of JSON-RPC ended the call, and not the tool's own."""
     return call.error is not None and call.error.code == TASK_FAILED
 
 
@@ -308,6 +305,17 @@ def _message(found: FollowedCall, *, asks: bool) -> str | None:
     if operation is not None and operation.said:
         return operation.said
     return _WAITS_FOR[call.status]
+
+
+class _Told(asyncio.Event):
+    """Tells at once what is set."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def set(self) -> None:
+        self._tell()
 
 
 def _state(task: dict[str, Any]) -> dict[str, Any]:

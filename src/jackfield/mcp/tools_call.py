@@ -18,6 +18,7 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFound
 from jackfield.http.streams import until_done
 from jackfield.mcp.client_requests import ClientRequests, InputRounds, raise_missing_capability
+from jackfield.mcp.core_tasks import CoreTasks
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.headers import check_param_headers
 from jackfield.mcp.log_messages import is_wanted, log_notification
@@ -49,12 +50,20 @@ class ToolCalls:
     """Makes the calls of MCP clients."""
 
     def __init__(
-        self, catalog: Catalog, pipeline: Pipeline, *, client_requests: ClientRequests, tasks: Tasks, url: str
+        self,
+        catalog: Catalog,
+        pipeline: Pipeline,
+        *,
+        client_requests: ClientRequests,
+        tasks: Tasks,
+        core_tasks: CoreTasks,
+        url: str,
     ) -> None:
         self._catalog = catalog
         self._pipeline = pipeline
         self._client_requests = client_requests
         self._tasks = tasks
+        self._core_tasks = core_tasks
         self._url = url
         self._cancelling: set[asyncio.Task[None]] = set()
 
@@ -97,7 +106,9 @@ class ToolCalls:
         return await self._result(call, entry, caller, use)
 
     async def _result(self, call: Call, entry: Entry, caller: Caller, use: TaskUse) -> bytes:
-        if use is TaskUse.AT_ONCE or (use.is_followed and not call.status.is_final):
+        if use is TaskUse.AT_ONCE:
+            return await self._core_tasks.created(call, caller)
+        if use.is_followed and not call.status.is_final:
             return await self._tasks.created(call, caller)
         if call.error is not None:
             if caller.is_modern:

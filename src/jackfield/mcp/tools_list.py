@@ -119,6 +119,8 @@ def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
         listed["outputSchema"] = tool.output_schema
     if hints := _hints(tool):
         listed["annotations"] = hints
+    if (support := _task_support(tool, modern=modern)) is not None:
+        listed["execution"] = {"taskSupport": support}
     if tool.meta:
         listed["_meta"] = tool.meta
     return {**tool.listed, **listed} if tool.listed else listed
@@ -127,6 +129,14 @@ def definition(entry: Entry, *, modern: bool) -> dict[str, Any]:
 def _hints(tool: Tool) -> dict[str, Any]:
     """The tool's own annotations; the operator's `idempotent` wins."""
     return {**tool.annotations, "idempotentHint": True} if tool.metadata.idempotent else tool.annotations
+
+
+def _task_support(tool: Tool, *, modern: bool) -> str | None:
+    """What its server says; else, at 2025-11-25, that a call which may wait for long can be a task."""
+    if tool.task_support is not None or modern:
+        return tool.task_support
+    said = tool.metadata
+    return "optional" if said.requires_approval or said.long_running or tool.answered_by_others else None
 
 
 def _start(view: View, cursor: str) -> int:

@@ -21,7 +21,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-OF_THE_CONNECTION = frozenset({SERVER_INFO, "io.modelcontextprotocol/subscriptionId"})
+OF_THE_CONNECTION = frozenset(
+    {SERVER_INFO, "io.modelcontextprotocol/subscriptionId", "io.modelcontextprotocol/related-task"}
+)
 """Keys of `_meta` that speak about one connection to one server, and mean nothing behind a gateway."""
 
 _encode = msgspec.json.Encoder().encode

@@ -63,6 +63,15 @@ SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
 METHOD_HEADER = "mcp-method"
 NAME_HEADER = "mcp-name"
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""Methods whose subject stands in `Mcp-Name` too, and the parameter that has it."""
 PARAM_PREFIX = "Mcp-Param-"
 ANNOTATION = "x-mcp-header"
 """In a tool's schema: the argument is sent as a header too."""

@@ -223,10 +223,10 @@ class McpSource:
 
     async def _call_tool(self, connection: Connection, invocation: Invocation) -> Outcome | Begun:
         """The tool's outcome, or the task as which it goes on at the server."""
-        use, tool, is_modern = invocation.tasks, invocation.tool, connection.agreement.is_modern
-        if is_task_wanted(tool, use, needs_task=tool.name in self._task_only, is_modern=is_modern):
+        use, tool, agreement = invocation.tasks, invocation.tool, connection.agreement
+        if is_task_wanted(tool, use, agreement, needs_task=tool.name in self._task_only):
             return await self._begin_task(connection, invocation)
-        if tool.task_support == "required" and not is_modern:
+        if is_task_wanted(tool, TaskUse.REQUIRED, agreement, needs_task=False) and not agreement.is_modern:
             return only_as_task(tool)
         try:
             return outcome_of(await self._send_call(connection, invocation, self._handlers(invocation)))

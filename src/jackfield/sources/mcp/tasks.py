@@ -23,6 +23,7 @@ from jackfield.sources.foreign import cleaned
 from jackfield.sources.mcp.capabilities import missing_capability
 from jackfield.sources.mcp.connection import Connection, InputRequest
 from jackfield.sources.mcp.handlers import Sample, ServerRequest, answer_requests, client_request
+from jackfield.sources.mcp.handshake import Agreement
 from jackfield.sources.mcp.reading import failed_read
 from jackfield.sources.mcp.transport import McpClientError
 
@@ -95,13 +96,22 @@ def created_task(answer: Raw, *, is_modern: bool) -> Begun | None:
     return Begun(Raw(encode_json(TaskReference(state.task_id, core=not is_modern))))
 
 
-def is_task_wanted(tool: Tool, use: TaskUse, *, needs_task: bool, is_modern: bool) -> bool:
+def is_task_wanted(tool: Tool, use: TaskUse, agreement: Agreement, *, needs_task: bool) -> bool:
     """Whether a call asks for a task, or at 2026-07-28 lets the server make one."""
-    if use is TaskUse.NEVER:
+    is_modern = agreement.is_modern
+    if use is TaskUse.NEVER or not (is_modern or _has_core_tasks(agreement)):
         return False
     if needs_task or tool.task_support == "required":
         return True
     return (is_modern or tool.task_support == "optional") and (use.is_followed or tool.metadata.long_running)
+
+
+def _has_core_tasks(agreement: Agreement) -> bool:
+    """Whether a server of 2025-11-25 runs tool calls as tasks at all, whatever its tools say."""
+    found: Any = agreement.capabilities
+    for key in ("tasks", "requests", "tools", "call"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return isinstance(found, dict)
 
 
 def is_refused_without_tasks(error: RpcError) -> bool:

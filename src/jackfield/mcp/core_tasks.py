@@ -1,0 +1,144 @@
+"""Tasks of revision 2025-11-25: `task` on `tools/call`, and `tasks/get`, `tasks/result`, `tasks/list`, `tasks/cancel`.
+
+They are the same calls as the extension's, in that revision's spelling. There the client asks for a task, an error of
+the tool is a failed task, and what a task asks is put to the client while it waits for the result.
+Above: `server.py` and `tools_call.py`. Below: `tasks.py`.
+"""
+
+import asyncio
+import secrets
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from jackfield.calls.following import FollowedCall
+from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.questions import is_question
+from jackfield.calls.rows import CallFilter, call_page
+from jackfield.errors import AlreadyResolved
+from jackfield.http.response import encode
+from jackfield.mcp.exchange import McpExchange
+from jackfield.mcp.sessions import Caller
+from jackfield.mcp.tasks import POLL_MS, Tasks, askable, elicitation, is_fault, protocol_fault, task_id
+from jackfield.model.call import Call, CallStatus
+from jackfield.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    RpcError,
+    RpcRequest,
+    RpcResponse,
+    request,
+    text_param,
+)
+from jackfield.protocol.mcp import CANCELLED, ELICIT, RELATED_TASK, WITH_CORE_TASKS
+from jackfield.store import Store
+
+CAPABILITIES: dict[str, Any] = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+"""What a server with them declares."""
+PAGE = 50
+
+
+class CoreTasks:
+    """The methods of that revision."""
+
+    def __init__(self, tasks: Tasks, pipeline: Pipeline, store: Store) -> None:
+        self._tasks = tasks
+        self._pipeline = pipeline
+        self._store = store
+
+    async def created(self, call: Call, caller: Caller) -> bytes:
+        """The result of a `tools/call` that was asked for as a task."""
+        found = await self._tasks.find(call.id, caller.principal)
+        task = self._task(found, caller) | {"status": "working"}  # every task begins so
+        return encode({"task": task})
+
+    async def get(self, asked: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        """`tasks/get`"""
+        _check_revision(asked, caller)
+        return encode(self._task(await self._tasks.find(task_id(asked), caller.principal), caller))
+
+    async def list(self, asked: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        """`tasks/list`: every call of the key is one, the newest first."""
+        _check_revision(asked, caller)
+        cursor = None if asked.params.get("cursor") is None else text_param(asked.params, "cursor")
+        mine = CallFilter(principal=caller.principal.on_record)
+        page = await self._store.read(partial(call_page, mine, limit=PAGE, cursor=cursor))
+        tasks = [self._task(FollowedCall(call=call), caller) for call in page.calls if not is_question(call)]
+        following = {} if page.next_cursor is None else {"nextCursor": page.next_cursor}
+        return encode({"tasks": tasks, **following})
+
+    async def cancel(self, asked: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
+        """`tasks/cancel`: the task is cancelled when this is answered."""
+        _check_revision(asked, caller)
+        found = await self._tasks.find(task_id(asked), caller.principal)
+        try:
+            await self._pipeline.cancel(found.call.id, principal=caller.principal)
+        except AlreadyResolved as refusal:
+            raise RpcError(INVALID_PARAMS, f"The task cannot be cancelled. {refusal.message}") from None
+        return encode(self._task(await self._tasks.find(found.call.id, caller.principal), caller))
+
+    async def result(self, asked: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
+        """`tasks/result`: what the call came to, when it is over. What it asks meanwhile is put to the client."""
+        _check_revision(asked, caller)
+        call = await self._until_final(task_id(asked), caller, exchange)
+        if call.status is CallStatus.CANCELLED:
+            raise RpcError(CANCELLED, "The task was cancelled.")
+        if is_fault(call):
+            fault = protocol_fault(call)
+            raise RpcError(fault["code"], fault["message"], fault.get("data", msgspec.UNSET))
+        told = msgspec.json.decode(self._tasks.result(call, revision=caller.revision), type=dict[str, Raw])
+        meta = msgspec.json.decode(told.get("_meta", b"{}"), type=dict[str, Raw])
+        return encode({**told, "_meta": {**meta, RELATED_TASK: {"taskId": call.id}}})
+
+    async def _until_final(self, call_id: str, caller: Caller, exchange: McpExchange) -> Call:
+        asking: dict[str, asyncio.Task[None]] = {}
+        try:
+            with self._store.bus.listen(call_id) as written:
+                while True:
+                    written.clear()
+                    found = await self._tasks.find(call_id, caller.principal)
+                    if found.call.status.is_final:
+                        return found.call
+                    for question in askable(found, caller.capabilities) if caller.takes_events else ():
+                        if question.id not in asking:
+                            asking[question.id] = asyncio.create_task(self._ask(question, found.call, caller, exchange))
+                    await written.wait()
+        finally:
+            for task in asking.values():
+                task.cancel()
+
+    async def _ask(self, question: Call, call: Call, caller: Caller, exchange: McpExchange) -> None:
+        """Put a question to the client; a client that answers with an error leaves it to others."""
+        session = caller.session
+        assert session is not None
+        request_id = f"jackfield-{secrets.token_hex(8)}"
+        said: asyncio.Future[RpcResponse | None] = asyncio.get_running_loop().create_future()
+        session.asked[request_id] = said
+        params = elicitation(question) | {"_meta": {RELATED_TASK: {"taskId": call.id}}}
+        if "url" in params:
+            params["elicitationId"] = question.id
+        exchange.ask(request(request_id, ELICIT, params), said)
+        try:
+            response = await said
+            if response is not None:
+                answer = msgspec.json.decode(response.unwrap())
+                await self._tasks.answer(question, answer, caller.principal)
+        except (RpcError, msgspec.DecodeError):
+            return
+        finally:
+            session.asked.pop(request_id, None)
+
+    def _task(self, found: FollowedCall, caller: Caller) -> dict[str, Any]:
+        task = self._tasks.base(found, caller.capabilities)
+        task["ttl"] = task.pop("ttlMs")
+        task["pollInterval"] = task.pop("pollIntervalMs", POLL_MS)
+        if task["status"] == "completed" and found.call.error is not None:
+            task["status"] = "failed"
+        return task
+
+
+def _check_revision(asked: RpcRequest, caller: Caller) -> None:
+    if caller.revision != WITH_CORE_TASKS:
+        raise RpcError(METHOD_NOT_FOUND, f"There is no method '{asked.method}' at revision {caller.revision}.")

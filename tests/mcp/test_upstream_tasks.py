@@ -1,0 +1,190 @@
+"""Tasks of servers behind the gateway, in both eras: followed as pending calls, whoever made the call."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.scene import KEY, Scene, mcp_scene
+from tests.mcp.task_upstream import CORE, MODERN, TaskUpstream, task_upstream
+from tests.mcp.test_tasks import ASKABLE, CAPABILITIES, NEEDED, about, call, ended
+from tests.requirement import requirement
+from tests.waiting import eventually_async
+
+ERAS = pytest.mark.parametrize("era", [MODERN, CORE])
+
+
+@asynccontextmanager
+async def behind(folder: Path, era: str = MODERN, more: str = "") -> AsyncIterator[tuple[Scene, TaskUpstream]]:
+    """A gateway in front of a server with tasks."""
+    async with task_upstream(era) as upstream, mcp_scene(folder, upstream.config + more) as scene:
+        await scene.gateway.source_registry.settled(within=10)
+        await scene.gateway.catalog.update_aside(scene.gateway.source_registry.listings())
+        yield scene, upstream
+        await scene.cancel_all()
+
+
+async def execute(scene: Scene, tool: str, **more: Any) -> Any:
+    answer = await scene.http.post(
+        f"/api/v1/tools/{tool}/execute", json={"arguments": {}, **more}, headers={"x-api-key": KEY}
+    )
+    return answer.status_code, answer.json()
+
+
+async def record(scene: Scene, call_id: str) -> Any:
+    return (await scene.http.get(f"/api/v1/calls/{call_id}", headers={"x-api-key": KEY})).json()["call"]
+
+
+async def settled(scene: Scene, call_id: str) -> Any:
+    async def final() -> Any:
+        found = await record(scene, call_id)
+        return found if found["status"] not in ("pending", "running", "waiting") else None
+
+    return await eventually_async(final)
+
+
+@ERAS
+@requirement("MCP2-task-required", "MCP2-task-upstream")
+async def test_a_tool_that_runs_only_as_a_task_is_a_pending_call_over_http(tmp_path: Path, era: str) -> None:
+    async with behind(tmp_path, era) as (scene, upstream):
+        for _ in range(2):
+            status, answer = await execute(scene, "must")
+            assert (status, answer["status"]) == (202, "pending")
+            upstream.task.message = "half way"
+            upstream.task.finish("there")
+            found = await settled(scene, answer["call_id"])
+            assert (found["status"], found["result"]) == ("completed", "there")
+        assert upstream.calls == ["must"] * (2 if era == CORE else 3), "refused once, then known"
+
+
+@ERAS
+async def test_a_tool_that_can_do_without_a_task_answers_at_once_over_http(tmp_path: Path, era: str) -> None:
+    async with behind(tmp_path, era) as (scene, upstream):
+        status, answer = await execute(scene, "may")
+        assert (status, answer["result"], upstream.tasks) == (200, "may at once", {})
+
+
+@ERAS
+@requirement("MCP2-task-required")
+async def test_a_client_without_tasks_is_told_that_it_needs_them(tmp_path: Path, era: str) -> None:
+    async with behind(tmp_path, era) as (scene, upstream):
+        answer = await scene.ask("tools/call", {"name": "must", "arguments": {}})
+        assert answer.status_code == 400
+        assert (answer.json()["error"]["code"], answer.json()["error"]["data"]) == (-32021, NEEDED)
+        assert upstream.tasks == {}
+        plain = await call(scene, "may", meta={CAPABILITIES: {}})
+        assert (plain["resultType"], plain["content"][0]["text"]) == ("complete", "may at once")
+        session = await scene.shake_hands()
+        assert (await scene.ask_in(session, "tools/call", name="must", arguments={}))["code"] == -32601
+
+
+@ERAS
+@requirement("MCP2-task-upstream")
+async def test_the_servers_task_is_followed_to_its_result(tmp_path: Path, era: str) -> None:
+    async with behind(tmp_path, era) as (scene, upstream):
+        task = (await call(scene, "may"))["taskId"]
+        assert task.startswith("call_"), "never the server's own id"
+        upstream.task.message = "half way"
+
+        async def said() -> bool:
+            return bool((await about(scene, "tasks/get", task)).get("statusMessage") == "half way")
+
+        await eventually_async(said)
+        upstream.task.finish("there")
+        over = await ended(scene, task)
+        assert (over["status"], over["result"]["content"][0]["text"]) == ("completed", "there")
+        assert "io.modelcontextprotocol/related-task" not in over["result"].get("_meta", {})
+
+
+@ERAS
+@requirement("MCP2-task-outcomes")
+async def test_a_tools_own_error_completes_the_task_and_a_protocol_fault_fails_it(tmp_path: Path, era: str) -> None:
+    async with behind(tmp_path, era) as (scene, upstream):
+        first = (await call(scene, "may"))["taskId"]
+        upstream.task.finish("broken", is_error=True)
+        over = await ended(scene, first)
+        assert (over["status"], over["result"]["isError"]) == ("completed", True)
+        second = (await call(scene, "may"))["taskId"]
+        upstream.task.fail(-32050, "wires crossed")
+        over = await ended(scene, second)
+        assert (over["status"], over["error"]) == ("failed", {"code": -32050, "message": "wires crossed"})
+        assert "result" not in over
+        assert (await record(scene, second))["error"]["code"] == "task_failed"
+
+
+@ERAS
+@requirement("MCP2-task-cancel")
+async def test_cancelling_reaches_the_server(tmp_path: Path, era: str) -> None:
+    async with behind(tmp_path, era) as (scene, upstream):
+        task = (await call(scene, "may"))["taskId"]
+        await about(scene, "tasks/cancel", task)
+        await eventually_async(lambda: upstream.task.status == "cancelled")
+        assert (await about(scene, "tasks/get", task))["status"] == "cancelled"
+
+
+async def test_a_task_that_the_server_has_forgotten_is_a_failed_call(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (scene, upstream):
+        _, answer = await execute(scene, "must")
+        upstream.forgotten = True
+        found = await settled(scene, answer["call_id"])
+        assert (found["status"], found["error"]["code"]) == ("failed", "task_lost")
+
+
+@requirement("MCP2-task-upstream", "MCP2-task-input")
+async def test_what_the_servers_task_asks_is_asked_and_answered_one_key_at_a_time(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (scene, upstream):
+        task = (await call(scene, "may", meta=ASKABLE))["taskId"]
+        upstream.task.ask("first", "second")
+
+        async def asked(count: int) -> Any:
+            found = (await about(scene, "tasks/get", task, meta=ASKABLE)).get("inputRequests", {})
+            return found if len(found) == count else None
+
+        one, two = await eventually_async(lambda: asked(2))
+        given = {"action": "accept", "content": {"sure": True}}
+        await about(scene, "tasks/update", task, meta=ASKABLE, inputResponses={one: given})
+        assert list(await eventually_async(lambda: asked(1))) == [two]
+        await about(scene, "tasks/update", task, meta=ASKABLE, inputResponses={two: {"action": "decline"}})
+        await eventually_async(lambda: len(upstream.task.answers) == 2)
+        assert upstream.task.answers == {
+            "first": {"action": "accept", "content": {"sure": True, "why": "because"}},
+            "second": {"action": "decline"},
+        }
+        upstream.task.finish("asked")
+        assert (await ended(scene, task))["result"]["content"][0]["text"] == "asked"
+
+
+async def test_over_http_somebody_answers_what_the_servers_task_asks(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (scene, upstream):
+        _, answer = await execute(scene, "must")
+        upstream.task.ask("q")
+
+        async def question() -> Any:
+            listed = await scene.http.get("/api/v1/calls?status=pending", headers={"x-api-key": KEY})
+            return next((one for one in listed.json()["calls"] if one["source"] == "elicitation"), None)
+
+        asked = await eventually_async(question)
+        body = {"callId": asked["id"], "result": {"action": "accept", "content": {"sure": False}}}
+        path = f"/api/runs/{asked['run_id']}/tool-results"
+        assert (await scene.http.post(path, json=body, headers={"x-api-key": KEY})).status_code == 200
+        await eventually_async(lambda: "q" in upstream.task.answers)
+        upstream.task.ask("another")
+        await eventually_async(question)
+        upstream.task.finish("over")
+        assert (await settled(scene, answer["call_id"]))["status"] == "completed"
+
+        async def closed() -> bool:
+            return await question() is None
+
+        await eventually_async(closed)
+
+
+async def test_a_long_tool_of_a_server_is_a_task_there_for_every_caller(tmp_path: Path) -> None:
+    more = "[sources.far.tools.may.metadata]\nlong_running = true\n"
+    async with behind(tmp_path, more=more) as (scene, upstream):
+        status, answer = await execute(scene, "may")
+        assert status == 202
+        upstream.task.finish("long")
+        assert (await settled(scene, answer["call_id"]))["result"] == "long"
