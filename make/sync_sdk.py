@@ -18,6 +18,8 @@ TARGET = SDK / "sync.py"
 CLASSES = {
     "Tools": "tools",
     "Groups": "groups",
+    "Resources": "reading",
+    "Prompts": "reading",
     "Calls": "calls",
     "Agents": "agents",
     "Runs": "agents",

@@ -42,6 +42,9 @@ def test_readiness_lists_each_source_with_its_state(api: Api) -> None:
         "kind": "files",
         "status": "faulty",
         "error": "tools/broken.py, line 1: invalid syntax. Correct it; until then the file offers no tools.",
+        "resources": 0,
+        "templates": 0,
+        "prompts": 0,
         "tools": sources["local"]["tools"],
     }
     assert sources["local"]["tools"] > 5

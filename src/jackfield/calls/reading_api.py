@@ -227,14 +227,15 @@ class ReadingApi:
         if not call.status.is_final:
             return raw_json_response(encode(execute_answer(call)), status=202, headers=headers)
         if call.status is not CallStatus.COMPLETED:
-            raise _failure(call, entry, asked=asked)
+            hint = "" if asked is None else self._catalog.resources(called.principal).hint(asked)
+            raise _failure(call, entry, asked=asked, hint=hint)
         result = await what_was_read(self._pipeline, call, entry, asked=asked)
         if asked is not None:
             result = Raw(encode(msgspec.json.decode(result, type=_Contents)))
         return raw_json_response(bytes(result), headers=headers)
 
 
-def _failure(call: Call, entry: Entry, *, asked: str | None) -> Refused:
+def _failure(call: Call, entry: Entry, *, asked: str | None, hint: str) -> Refused:
     """What a call that did not complete is told as."""
     source = entry.tool.source
     subject = f"prompt '{entry.name}'" if asked is None else f"resource '{asked[:200]}'"
@@ -245,7 +246,7 @@ def _failure(call: Call, entry: Entry, *, asked: str | None) -> Refused:
     words = f"Source '{source}' could not give {subject}: {call.error.message}"
     words = words if words.endswith((".", "!", "?")) else f"{words}."
     if said is not None and entry.tool.operation is CallKind.RESOURCE and said.code in _NOT_THERE:
-        return ResourceNotFound(f"{words} List the resources to see what can be read.", param="uri")
+        return ResourceNotFound(f"{words}{hint} List the resources to see what can be read.", param="uri")
     if said is not None and said.code == INVALID_PARAMS:
         return InvalidArguments(f"{words} GET /api/v1/prompts lists each prompt's arguments.", details=[])
     return UpstreamFailed(f"{words} The call's record is {call.id}.", upstream_code=call.error.code)

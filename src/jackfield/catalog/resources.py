@@ -18,19 +18,20 @@ from msgspec import Struct
 
 from jackfield.catalog.globs import fits
 from jackfield.catalog.merge import Entry, Listings, named_entry
-from jackfield.catalog.names import CatalogNotice, Identity
+from jackfield.catalog.names import CatalogNotice, Identity, neighbours
 from jackfield.catalog.pins import Pins, held_notices, new_notices, pinnable, refusal
 from jackfield.catalog.skills import Directories, OfferedSkill, SkillSnapshot, merge_skills
-from jackfield.catalog.view import Visibility
+from jackfield.catalog.view import MAX_HINTED, Visibility
 from jackfield.errors import ResourceNotFound
 from jackfield.model.resource import SCHEME, qualified, read_of, unqualified
+from jackfield.model.text import nearest
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Listing
 from jackfield.sources.foreign import is_hidden_in, shown
 
 WHAT = "Template"
-LONGEST_URI = 16_384
-"""Characters of a URI that somebody asks for."""
+LONGEST_URI = 5_000
+"""Characters of a URI that somebody asks for: as many as a query string holds, whatever they are."""
 LONGEST_ON_RECORD = 2_000
 """Bytes of a URI on a call's record: what an index of any database takes."""
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
@@ -215,6 +216,8 @@ def _resources(offering: Iterable[tuple[str, Listing]], previous: ResourceSnapsh
     for source, listing in offering:
         for resource in listing.resources:
             uri = resource.uri if resource.uri not in found else qualified(source, resource.uri)
+            if len(uri) > LONGEST_URI:
+                continue  # another source has the URI, and with this one's name before it nobody could ask for it
             before = known.get((source, resource.uri))
             if before is None or before.uri != uri or before.listed != resource.listed:
                 before = _offered(uri, source, resource.uri, resource.listed)
@@ -288,6 +291,10 @@ class ResourceView:
         return tuple(source for source in self.snapshot.readers if self._sees(source, ""))
 
     @cached_property
+    def _uris(self) -> tuple[str, ...]:
+        return tuple(one.uri for one in self.resources)
+
+    @cached_property
     def _by_scheme(self) -> Mapping[str | None, frozenset[str]]:
         """Which sources have resources or templates of each scheme."""
         found: dict[str | None, set[str]] = {}
@@ -309,7 +316,7 @@ class ResourceView:
     def find(self, uri: str) -> Entry:
         """What a call that reads this URI uses. Raises `ResourceNotFound`; for a held template `DefinitionChanged`."""
         if len(uri) > LONGEST_URI or is_hidden_in(uri):
-            raise _not_found(uri)
+            raise self._not_found(uri)
         listed = self.snapshot.by_uri.get(uri)
         if listed is not None and self._sees(listed.source, listed.own_uri):
             return self._read(listed.source, listed.own_uri)
@@ -324,7 +331,7 @@ class ResourceView:
         named = unqualified(uri)
         source, own_uri = named if named is not None else (self._reader_of(uri), uri)
         if source is None or is_hidden_in(own_uri) or not self._reads(source, own_uri):
-            raise _not_found(uri)
+            raise self._not_found(uri)
         return self._read(source, own_uri)
 
     @cached_property
@@ -383,6 +390,15 @@ class ResourceView:
         candidates = [source for source in readers if source in alike] or readers
         return candidates[0] if len(candidates) == 1 else None
 
+    def hint(self, uri: str) -> str:
+        """` Did you mean …?`, where a listed URI is near."""
+        return nearest(uri, neighbours(uri, self._uris)) if len(uri) <= MAX_HINTED else ""
+
+    def _not_found(self, uri: str) -> ResourceNotFound:
+        return ResourceNotFound(
+            f"There is no resource {shown(uri)}.{self.hint(uri)} List the resources to see those this key may read."
+        )
+
     def _read(self, source: str, uri: str) -> Entry:
         tool = read_of(source, uri, timeout_ms=self.snapshot.timeouts.get(source))
         return Entry(
@@ -412,12 +428,6 @@ def _has(template: OfferedTemplate, uri: str) -> bool:
 def _scheme(uri: str) -> str | None:
     found = _SCHEME.match(uri)
     return None if found is None else found[0].lower()
-
-
-def _not_found(uri: str) -> ResourceNotFound:
-    return ResourceNotFound(
-        f"There is no resource {shown(uri)}. List the resources to see those that this key may read."
-    )
 
 
 def changed_for(sight: Visibility, before: ResourceSnapshot, after: ResourceSnapshot) -> bool:

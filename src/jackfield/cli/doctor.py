@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, field
 
 from jackfield.agents.types import Agent, servers_of, source_name
+from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.globs import Patterns
 from jackfield.cli.in_process import SOURCES_TIMEOUT
 from jackfield.cli.options import JSON, argument, command
@@ -103,6 +104,9 @@ async def _check_gateway(settings: Settings, url: str, key: str | None) -> list[
     async with Client(url, key) as client:
         findings = list(check_running(await client.ready(), url))
         offered = [(tool.name, tool.source) for tool in await client.tools.list()]
+        offered += [(prompt.name, prompt.source) for prompt in await client.prompts.list()]
+        offered += [(one.uri, one.source) for one in await client.resources.list()]
+        offered += [(one.uri_template, one.source) for one in await client.resources.templates()]
         return [*findings, *check_tool_names(settings, offered)]
 
 
@@ -215,7 +219,7 @@ def check_start(settings: Settings) -> list[Finding]:
 
 
 def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -> Iterator[Finding]:
-    """Names and patterns in the config that match no tool; `offered` are (name, source)."""
+    """Names and patterns in the config that match nothing; `offered` are (name, source)."""
     servers_of_agents = {
         source_name(agent, server) for agent, own in settings.agents.items() for server in _own_servers(agent, own)
     }
@@ -279,6 +283,9 @@ async def try_sources(settings: Settings) -> list[Finding]:
                         status=status.status.value,
                         error=status.error,
                         tools=status.tools,
+                        resources=status.resources,
+                        templates=status.templates,
+                        prompts=status.prompts,
                         faults=status.faults,
                         doing=status.doing,
                         stderr=status.last_words[-STDERR_LINES:],
@@ -286,11 +293,20 @@ async def try_sources(settings: Settings) -> list[Finding]:
                     for status in gateway.source_registry.statuses()
                 ]
                 notices = [warning("names", notice.message) for notice in gateway.catalog.notices]
-                offered = [(entry.name, entry.tool.source) for entry in gateway.catalog.view(ADMIN).entries]
+                offered = list(_offered(gateway.catalog))
         except JackfieldError as error:
             return [fault("sources", error.message)]
     names = check_tool_names(settings, offered)
     return [*(finding for report in reports for finding in check_source(report)), *notices, *names]
+
+
+def _offered(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """The names of tools and prompts, URIs and templates, each with its source."""
+    for entry in (*catalog.view(ADMIN).entries, *catalog.prompts(ADMIN).entries):
+        yield entry.name, entry.tool.source
+    seen = catalog.resources(ADMIN)
+    yield from ((one.uri, one.source) for one in seen.resources)
+    yield from ((one.template, one.source) for one in seen.templates)
 
 
 def check_source(report: SourceReport) -> Iterator[Finding]:
@@ -298,7 +314,9 @@ def check_source(report: SourceReport) -> Iterator[Finding]:
     subject = f"source {report.name}"
     if report.status in ("up", "faulty"):
         if report.tools or report.name not in RESERVED_SOURCES:
-            yield ok(subject, f"{report.kind}, {counted(report.tools, 'tool')}")
+            counts = {"resource": report.resources, "template": report.templates, "prompt": report.prompts}
+            more = "".join(f", {counted(count, what)}" for what, count in counts.items() if count)
+            yield ok(subject, f"{report.kind}, {counted(report.tools, 'tool')}{more}")
     elif report.status == "down":
         text = f"{report.error or 'It is down.'}{_last_stderr(report)}"
         yield fault(subject, text, f"Correct [sources.{report.name}] or its target.")

@@ -64,6 +64,10 @@ def source_lines(source: SourceInfo) -> Iterator[str]:
     yield from (f"{style('fault', 'yellow')}: {escape(fault)}" for fault in faults)
     if source.tools:
         yield f"tools: {', '.join(map(escape, source.tools))}"
+    if source.prompts:
+        yield f"prompts: {', '.join(map(escape, source.prompts))}"
+    if source.resources or source.templates:
+        yield f"{counted(source.resources, 'resource')}, {counted(source.templates, 'template')}"
     if source.stderr:
         yield style("last lines on stderr:", "dim")
         yield from (f"  {escape(line)}" for line in source.stderr)
@@ -94,11 +98,11 @@ def _status(state: ScenarioState) -> str:
 
 @command(
     """\
-Show how the definitions of upstream tools have changed since they were pinned, and accept them. Until then the tools
-are quarantined: hidden from agents, and calls fail with 403 'definition_changed'.
+Show how the definitions of upstream tools, prompts and resource templates have changed since they were pinned, and
+accept them. Until then they are quarantined: hidden from agents, and calls fail with 403 'definition_changed'.
 
-NAME is a source, for all its quarantined tools, or one tool. If both exist, the source is meant. A server of an agent
-is called 'server@agent'.
+NAME is a source, for all that is quarantined of it, or one tool. If both exist, the source is meant. A server of an
+agent is called 'server@agent'.
 
 exit codes: 0 accepted or nothing to accept, 1 declined, 2 not accepted (unknown, changed again, no terminal)""",
     argument("name", help="a source or a tool"),
@@ -118,7 +122,8 @@ async def accept(options: Namespace) -> int:
             print(f"Nothing of '{escape(options.name)}' is quarantined.")
             return 0
         for change in changes:
-            print(f"{style(escape(change.name), 'bold')} of {escape(change.source)}")
+            what = "" if change.kind == "tool" else f"{change.kind} "
+            print(f"{what}{style(escape(change.name), 'bold')} of {escape(change.source)}")
             print_diff(change.diff or "(the pinned definition is not available; the gateway cannot read its store)")
             print()
         what = f"'{escape(changes[0].name)}'" if len(changes) == 1 else counted(len(changes), "definition")
@@ -126,7 +131,7 @@ async def accept(options: Namespace) -> int:
             print("Nothing was accepted.")
             return 1
         if is_source:
-            await client.sources.accept(options.name, {change.name: change.digest for change in changes})
+            await client.sources.accept(options.name, {change.key or change.name: change.digest for change in changes})
         else:
             await client.tools.accept(options.name, changes[0].digest)
     print(f"{style('Accepted', 'green')}: {', '.join(escape(change.name) for change in changes)}.")

@@ -28,8 +28,10 @@ from jackfield.errors import (
     Misdirected,
     NotFound,
     NotReady,
+    PromptNotFound,
     RateLimited,
     Refused,
+    ResourceNotFound,
     RunNotFound,
     SessionNotFound,
     SourceUnavailable,
@@ -40,6 +42,7 @@ from jackfield.errors import (
     ToolNotFound,
     Unauthenticated,
     Unavailable,
+    UpstreamFailed,
     WrongMediaType,
 )
 from jackfield.model.call import CallError
@@ -65,6 +68,15 @@ from jackfield.sdk.client import Client
 from jackfield.sdk.errors import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, SessionFailed, ToolFailed
 from jackfield.sdk.groups import GroupInfo
 from jackfield.sdk.progress import progress
+from jackfield.sdk.reading import (
+    PromptArgument,
+    PromptInfo,
+    PromptMessage,
+    PromptResult,
+    ResourceContents,
+    ResourceInfo,
+    ResourceTemplateInfo,
+)
 from jackfield.sdk.sessions import Session, SessionEvent, SessionInfo
 from jackfield.sdk.sources import DefinitionDiff
 from jackfield.sdk.spaces import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead
@@ -124,10 +136,19 @@ __all__ = [
     "Notice",
     "Plan",
     "Progress",
+    "PromptArgument",
+    "PromptInfo",
+    "PromptMessage",
+    "PromptNotFound",
+    "PromptResult",
     "RateLimited",
     "Readiness",
     "Receipt",
     "Refused",
+    "ResourceContents",
+    "ResourceInfo",
+    "ResourceNotFound",
+    "ResourceTemplateInfo",
     "ResultPage",
     "RunEvent",
     "RunInfo",
@@ -162,6 +183,7 @@ __all__ = [
     "Triggered",
     "Unauthenticated",
     "Unavailable",
+    "UpstreamFailed",
     "WrongMediaType",
     "progress",
 ]

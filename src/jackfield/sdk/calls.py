@@ -41,13 +41,25 @@ class Calls:
         *,
         status: str | None = None,
         tool: str | None = None,
+        kind: str | None = None,
         agent: str | None = None,
         run_id: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> CallPage:
-        """One page of calls, newest first; `cursor` is the `next_cursor` of the page before."""
-        params = {"status": status, "tool": tool, "agent": agent, "run_id": run_id, "limit": limit, "cursor": cursor}
+        """One page of calls, newest first; `cursor` is the `next_cursor` of the page before.
+
+        `kind`: `tool`, `resource` (then `tool` is a URI) or `prompt`.
+        """
+        params = {
+            "status": status,
+            "tool": tool,
+            "kind": kind,
+            "agent": agent,
+            "run_id": run_id,
+            "limit": limit,
+            "cursor": cursor,
+        }
         return await self._connection.fetch(get("/api/v1/calls", params), CallPage)
 
     async def iterate(
@@ -55,6 +67,7 @@ class Calls:
         *,
         status: str | None = None,
         tool: str | None = None,
+        kind: str | None = None,
         agent: str | None = None,
         run_id: str | None = None,
         page_size: int | None = None,
@@ -62,7 +75,9 @@ class Calls:
         """Every matching call, newest first, page after page."""
         cursor: str | None = None
         while True:
-            page = await self.list(status=status, tool=tool, agent=agent, run_id=run_id, limit=page_size, cursor=cursor)
+            page = await self.list(
+                status=status, tool=tool, kind=kind, agent=agent, run_id=run_id, limit=page_size, cursor=cursor
+            )
             for call in page.calls:
                 yield call
             if page.next_cursor is None:

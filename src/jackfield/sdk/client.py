@@ -10,6 +10,7 @@ from jackfield.sdk.agents import Agents, Runs
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get
 from jackfield.sdk.groups import Groups
+from jackfield.sdk.reading import Prompts, Resources
 from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.sources import Sources, Workers
 from jackfield.sdk.spaces import Spaces
@@ -44,6 +45,8 @@ class Client:
         )
         self.tools = Tools(self._connection)
         self.groups = Groups(self._connection)
+        self.resources = Resources(self._connection)
+        self.prompts = Prompts(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)
         self.runs = Runs(self._connection)

@@ -10,9 +10,13 @@ from jackfield.sdk.types import ToolInfo
 
 
 class DefinitionDiff(Struct, frozen=True, kw_only=True):
-    """A foreign tool's pinned definition and the one its source offers now."""
+    """The pinned definition of a foreign tool, prompt or template, and the one its source offers now."""
 
     name: str
+    kind: str = "tool"
+    """`tool`, `prompt` or `template`."""
+    key: str = ""
+    """What `accept` names it by."""
     source: str = ""
     held: bool = False
     """Whether the offered definition must be accepted before the tool can be called."""
@@ -37,6 +41,9 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
     """The last stderr lines of its process, without secrets."""
     faults: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    resources: int = 0
+    templates: int = 0
     calls: int = 0
     since: str | None = None
     checked_at: str | None = None
@@ -61,7 +68,7 @@ class Sources:
         return await self._connection.fetch(get(f"{_source_path(name)}/diff"), tuple[DefinitionDiff, ...], "tools")
 
     async def accept(self, name: str, digests: Mapping[str, str] | None = None) -> tuple[ToolInfo, ...]:
-        """Accept changed definitions of a source: those with these digests, by tool, or all that wait now.
+        """Accept changed definitions of a source: those with these digests, by key, or all that wait now.
 
         Raises `Conflict`, and accepts none, if one of them has changed again.
         """

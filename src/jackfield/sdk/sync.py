@@ -29,6 +29,15 @@ from jackfield.sdk.calls import Calls
 from jackfield.sdk.client import Client
 from jackfield.sdk.groups import GroupInfo, Groups
 from jackfield.sdk.loop import LoopThread
+from jackfield.sdk.reading import (
+    PromptInfo,
+    PromptResult,
+    Prompts,
+    ResourceContents,
+    ResourceInfo,
+    Resources,
+    ResourceTemplateInfo,
+)
 from jackfield.sdk.sessions import CALLER_ID, CONCURRENCY, Session, SessionEvent, SessionInfo, Sessions
 from jackfield.sdk.sources import DefinitionDiff, SourceInfo, Sources, WorkerInfo, WorkerLine, Workers
 from jackfield.sdk.spaces import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead, Spaces
@@ -231,6 +240,48 @@ class SyncGroups:
         self._loop.run(self._groups.delete(name))
 
 
+class SyncResources:
+    """The resources that this key may read."""
+
+    def __init__(self, resources: Resources, loop: LoopThread) -> None:
+        self._resources = resources
+        self._loop = loop
+
+    def list(self, *, group: str | None = None) -> tuple[ResourceInfo, ...]:
+        """Every resource, by URI, page after page; with `group`, those of one group."""
+        return self._loop.run(self._resources.list(group=group))
+
+    def templates(self, *, group: str | None = None) -> tuple[ResourceTemplateInfo, ...]:
+        """Every template of resources."""
+        return self._loop.run(self._resources.templates(group=group))
+
+    def read(self, uri: str, *, group: str | None = None, timeout: float | None = None) -> tuple[ResourceContents, ...]:
+        """What a resource holds, whole. Raises `ResourceNotFound`, or `UpstreamFailed` in its server's words.
+
+        `timeout` (seconds) ends the waiting, not the read.
+        """
+        return self._loop.run(self._resources.read(uri, group=group, timeout=timeout))
+
+
+class SyncPrompts:
+    """The prompts that this key may get."""
+
+    def __init__(self, prompts: Prompts, loop: LoopThread) -> None:
+        self._prompts = prompts
+        self._loop = loop
+
+    def list(self, *, group: str | None = None) -> tuple[PromptInfo, ...]:
+        """Every prompt, by name; with `group`, those of one group."""
+        return self._loop.run(self._prompts.list(group=group))
+
+    def get(self, name: str, /, arguments: Mapping[str, str] | None = None, **kwargs: str) -> PromptResult:
+        """A prompt with its arguments, as a mapping, keywords, or both.
+
+        Raises `PromptNotFound`, `InvalidArguments`, or `UpstreamFailed` in its server's words.
+        """
+        return self._loop.run(self._prompts.get(name, arguments, **kwargs))
+
+
 class SyncCalls:
     """The calls that this key may see."""
 
@@ -247,14 +298,20 @@ class SyncCalls:
         *,
         status: str | None = None,
         tool: str | None = None,
+        kind: str | None = None,
         agent: str | None = None,
         run_id: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> CallPage:
-        """One page of calls, newest first; `cursor` is the `next_cursor` of the page before."""
+        """One page of calls, newest first; `cursor` is the `next_cursor` of the page before.
+
+        `kind`: `tool`, `resource` (then `tool` is a URI) or `prompt`.
+        """
         return self._loop.run(
-            self._calls.list(status=status, tool=tool, agent=agent, run_id=run_id, limit=limit, cursor=cursor)
+            self._calls.list(
+                status=status, tool=tool, kind=kind, agent=agent, run_id=run_id, limit=limit, cursor=cursor
+            )
         )
 
     def iterate(
@@ -262,13 +319,14 @@ class SyncCalls:
         *,
         status: str | None = None,
         tool: str | None = None,
+        kind: str | None = None,
         agent: str | None = None,
         run_id: str | None = None,
         page_size: int | None = None,
     ) -> Generator[CallRecord, None, None]:
         """Every matching call, newest first, page after page."""
         return self._loop.iterate(
-            self._calls.iterate(status=status, tool=tool, agent=agent, run_id=run_id, page_size=page_size)
+            self._calls.iterate(status=status, tool=tool, kind=kind, agent=agent, run_id=run_id, page_size=page_size)
         )
 
     def pending(self, *, tool: str | None = None, agent: str | None = None) -> tuple[CallRecord, ...]:
@@ -565,7 +623,7 @@ class SyncSources:
         return self._loop.run(self._sources.diff(name))
 
     def accept(self, name: str, digests: Mapping[str, str] | None = None) -> tuple[ToolInfo, ...]:
-        """Accept changed definitions of a source: those with these digests, by tool, or all that wait now.
+        """Accept changed definitions of a source: those with these digests, by key, or all that wait now.
 
         Raises `Conflict`, and accepts none, if one of them has changed again.
         """
@@ -687,6 +745,8 @@ class SyncClient:
         self._loop = LoopThread()
         self.tools = SyncTools(self._client.tools, self._loop)
         self.groups = SyncGroups(self._client.groups, self._loop)
+        self.resources = SyncResources(self._client.resources, self._loop)
+        self.prompts = SyncPrompts(self._client.prompts, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)
         self.runs = SyncRuns(self._client.runs, self._loop)

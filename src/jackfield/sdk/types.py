@@ -178,9 +178,12 @@ class SourceReport(Struct, frozen=True, kw_only=True):
     status: str = ""
     error: str | None = None
     tools: int = 0
+    resources: int = 0
+    templates: int = 0
+    prompts: int = 0
     faults: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
-    """Its tools whose new definition must be accepted first."""
+    """Its tools, `prompt:NAME` and `template:TEMPLATE` whose new definition must be accepted first."""
     doing: str | None = None
     stderr: tuple[str, ...] = ()
     """For administrators: the last stderr lines of a source that is not up."""
