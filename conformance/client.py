@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from bench.processes import KEY, Server, running_gateway
 from conformance.results import OURS
+from conformance.servers.view import RawRequest, RawResult
 from conformance.subjects import FASTMCP, SDK_PROXY, proxy
 from conformance.suite import SuiteError
 
@@ -33,6 +34,8 @@ THROUGH: Mapping[str, str] = {"jackfield": OURS, "plain": SDK_PROXY, "fast": FAS
 
 CONFIG = '[sources.suite]\nkind = "mcp"\nurl = "{url}"\nera = "{era}"\nconnect_timeout = 5\n'
 MODERN = "2026-07-28"
+SKILLS = "sep-2640-client-"
+"""What the names of the scenarios about skills begin with."""
 LISTED_WITHIN = 10.0
 CALL_SECONDS = 15.0
 FOCAL, ECHO = "json_schema_2020_12_tool", "json_schema_echo"
@@ -112,6 +115,10 @@ def wait_for_source(gateway: Server, *, within: float = LISTED_WITHIN) -> bool:
 
 async def _drive(url: str, revision: str, context: Context) -> None:
     async with connected(url, revision) as client:
+        scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+        if scenario.startswith(SKILLS):
+            await _load_skills(client, is_loading=scenario != f"{SKILLS}no-prefetch")
+            return
         listed = await _tried(client.list_tools())
         tools = [] if listed is None else listed.tools
         for call in context.calls or [ToolCall(tool.name, arguments_for(tool, tools)) for tool in tools]:
@@ -126,6 +133,15 @@ async def _drive(url: str, revision: str, context: Context) -> None:
             for prompt in [] if prompts is None else prompts.prompts:
                 given = {argument.name: "sample" for argument in prompt.arguments or ()}
                 await _tried(client.get_prompt(prompt.name, given))
+
+
+async def _load_skills(client: Client, *, is_loading: bool) -> None:
+    """As a host does: list the skills, read what a skill begins with, and the rest only if that can be trusted."""
+    listed = await _tried(client.session.send_request(RawRequest(method="skills/list", params={}), RawResult))
+    for skill in [] if listed is None or not is_loading else listed.root["skills"]:
+        for uri in (skill["uri"], *(file["uri"] for file in skill["resources"] if file["uri"] != skill["uri"])):
+            if await _tried(client.read_resource(uri)) is None:
+                break
 
 
 async def _read_all(client: Client) -> None:
