@@ -11,6 +11,7 @@ from mcp.client.context import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from jackfield.calls.rows import CallFilter, call_page
+from jackfield.mcp import resumption
 from jackfield.model.call import Call, CallStatus
 from tests.mcp.scene import KEY, Scene, mcp_scene
 from tests.requirement import requirement
@@ -159,14 +160,18 @@ async def test_an_answer_that_is_none_is_refused_and_the_question_stands(tmp_pat
         assert done["structuredContent"] == {"answers": [["cancel", None]]}
 
 
-async def test_a_client_of_the_handshake_era_that_hangs_up_has_not_answered(tmp_path: Path) -> None:
+async def test_a_client_of_the_handshake_era_that_hangs_up_has_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resumption, "RESUME_SECONDS", 0.05)
     async with mcp_scene(tmp_path) as scene:
         session = await scene.shake_hands(capabilities={"elicitation": {}})
         body = {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "ask", "_meta": {}}}
         headers = {"x-api-key": "key-of-the-scene", "accept": "application/json, text/event-stream", **session}
         async with scene.http.stream("POST", "/mcp", json=body, headers=headers) as response:
-            first = await anext(response.aiter_lines())
-            assert first == "event: message"
+            async for line in response.aiter_lines():
+                if line == "event: message":
+                    break
         (call,) = await settled_calls(scene)
         assert call.result is not None
         assert bytes(call.result) == b'{"answers":[["cancel",null]]}'

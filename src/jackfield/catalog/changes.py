@@ -120,6 +120,11 @@ class ListFollower:
         self._waiting[name] = None
         self._woken.set()
 
+    def take(self) -> tuple[str, ...]:
+        """What has changed and nobody was told yet."""
+        waiting, self._waiting = tuple(self._waiting), {}
+        return waiting
+
     def close(self) -> None:
         """No more changes; whoever waits is let go. Safe to repeat."""
         self._closed = True

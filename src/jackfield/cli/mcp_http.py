@@ -106,7 +106,8 @@ class McpGateway:
                 self._keep_session(response.headers, await response.aread())
             if response.headers.get("content-type", "").startswith("text/event-stream"):
                 async for event in read_events(response):
-                    yield event.data.encode()
+                    if event.data:  # an event without any only has an id
+                        yield event.data.encode()
             else:
                 yield await response.aread()
 
@@ -123,7 +124,8 @@ class McpGateway:
                 return
             yield None
             async for event in read_events(response):
-                yield event.data.encode()
+                if event.data:
+                    yield event.data.encode()
 
     async def renew_session(self) -> bool:
         """Repeat the handshake if the gateway does not know the session. Returns whether there is a new one."""

@@ -45,6 +45,7 @@ from jackfield.protocol.mcp import (
 )
 
 SESSION_HEADER = b"mcp-session-id"
+LAST_EVENT = b"last-event-id"
 
 
 _VERSION = HeaderParameter(name="MCP-Protocol-Version", description="The revision of MCP that the client speaks")
@@ -89,7 +90,20 @@ class McpApi:
             session = self._session(request)
         except RpcError as error:
             return outcome_response(None, error, modern=True)
-        messages = session_messages(self._catalog, request.principal, session)
+        last = request.header(LAST_EVENT)
+        found = None if last is None else session.events.find(last)
+        if found is not None and found[0].exchange is not None:
+            stream, number = found
+            return ExchangeResponse(
+                found[0].exchange,
+                streams=request.streams,
+                modern=False,
+                takes_events=True,
+                stream=stream,
+                after=number,
+            )
+        after = None if found is None else found[1]
+        messages = session_messages(self._catalog, request.principal, session, after=after)
         return EventStream(messages, streams=request.streams)
 
     async def delete_mcp(self, request: Request) -> Response:
@@ -213,8 +227,14 @@ class McpApi:
         await exchange.wait(within=SOON)
         settled = exchange.outcome
         if settled is None or exchange.needs_stream:
+            session = caller.session if caller.takes_events else None
             return ExchangeResponse(
-                exchange, streams=request.streams, modern=caller.is_modern, takes_events=caller.takes_events
+                exchange,
+                streams=request.streams,
+                modern=caller.is_modern,
+                takes_events=caller.takes_events,
+                stream=None if session is None else session.events.open(exchange),
+                primes=session is not None and session.revision == LATEST_HANDSHAKE,
             )
         return outcome_response(exchange.request.id, settled, modern=caller.is_modern)
 

@@ -14,6 +14,7 @@ from jackfield.calls.receipts import StreamedCall
 from jackfield.http.response import BytesResponse, part, raw_json_response, send_whole
 from jackfield.http.sse import EVENT_HEADERS, PING, PING_EVERY
 from jackfield.http.streams import Streams
+from jackfield.mcp.resumption import ResumableStream
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -173,40 +174,71 @@ def outcome_response(request_id: RequestId | None, settled: RpcOutcome, *, moder
 
 
 class ExchangeResponse:
-    """The HTTP response of an exchange: JSON or an event stream."""
+    """The HTTP response of an exchange: JSON or an event stream.
 
-    def __init__(self, exchange: McpExchange, *, streams: Streams, modern: bool, takes_events: bool) -> None:
+    `stream`: in a session, where a client can come back to it. `after`: the client has come back, and has the events up
+    to this number.
+    """
+
+    def __init__(
+        self,
+        exchange: McpExchange,
+        *,
+        streams: Streams,
+        modern: bool,
+        takes_events: bool,
+        stream: ResumableStream | None = None,
+        primes: bool = False,
+        after: int | None = None,
+    ) -> None:
         self._exchange = exchange
         self._streams = streams
         self._modern = modern
         self._takes_events = takes_events
+        self._stream = stream
+        self._primes = primes
+        self._after = after
         self._has_begun = False
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = self._exchange
+        exchange, stream = self._exchange, self._stream
+        if stream is not None:
+            stream.attach(self)
         gone = self._streams.watch(receive)
         gone.add_done_callback(exchange.wake)
+        was_sent = False
         try:
-            if not await self._send_until_outcome(send, gone):
-                self._disconnected()
-            elif await self._send_outcome(send, gone) and exchange.receipt is not None:
+            if await self._send_first(send, gone) and await self._send_until_outcome(send, gone):
+                was_sent = await self._send_outcome(send, gone)
+            if was_sent and exchange.receipt is not None:
                 await exchange.receipt.sent()
         finally:
             await self._streams.release(gone)
-            if exchange.receipt is not None and exchange.interim is None:
-                await exchange.receipt.end()
+            await self._end(was_sent=was_sent)
+
+    async def _send_first(self, send: Send, gone: "asyncio.Task[None]") -> bool:
+        """Begin the stream, where its client can come back to it, with what it has missed."""
+        stream = self._stream
+        if stream is None or (self._after is None and not self._primes):
+            return True
+        await self._begin(send)
+        first = stream.prime() if self._after is None else b"".join(stream.after(self._after))
+        return not first or await send_whole(send, first, gone=gone) or gone.cancelled()
 
     async def _send_until_outcome(self, send: Send, gone: "asyncio.Task[None]") -> bool:
-        """Send messages until there is an outcome. False: the client disconnected. Shutdown lets calls finish."""
+        """Send messages until there is an outcome. False: the client disconnected, or came back over another
+        connection. Shutdown lets calls finish.
+        """
         exchange = self._exchange
         while True:
             was_woken = await exchange.wait(within=PING_EVERY)
-            if gone.done() and not gone.cancelled():
+            if (gone.done() and not gone.cancelled()) or self._is_replaced:
                 return False
             said = exchange.drain()
             if said and self._takes_events:
                 await self._begin(send)
-                if not await send_whole(send, b"".join(map(_event, said)), gone=gone) and not gone.cancelled():
+                frames = b"".join(map(self._event, said))
+                if not await send_whole(send, frames, gone=gone) and not gone.cancelled():
                     return False
             elif exchange.outcome is not None:
                 return True
@@ -226,15 +258,50 @@ class ExchangeResponse:
         reply = outcome_response(self._exchange.request.id, settled, modern=self._modern)
         if not self._has_begun:
             await send(reply.start())
-        body = _event(reply.body) if self._has_begun else reply.body
-        has_left = await send_whole(send, body, gone=gone) or gone.cancelled()
+        body = self._outcome_event(reply.body) if self._has_begun else reply.body
+        has_left = not body or await send_whole(send, body, gone=gone) or gone.cancelled()
         await send({"type": "http.response.body", "body": b""})
         return has_left
+
+    def _event(self, message: bytes) -> bytes:
+        return _event(message) if self._stream is None else self._stream.frame(message)
+
+    def _outcome_event(self, message: bytes) -> bytes:
+        stream = self._stream
+        if stream is None:
+            return _event(message)
+        has_it = self._after is not None and stream.is_over and self._after >= (stream.outcome_number or 0)
+        return b"" if has_it else stream.outcome(message)
+
+    @property
+    def _is_replaced(self) -> bool:
+        return self._stream is not None and self._stream.owner is not self
+
+    async def _end(self, *, was_sent: bool) -> None:
+        """The response is over. A client that can come back has a while to do so."""
+        exchange, stream = self._exchange, self._stream
+        if self._is_replaced:
+            return
+        if stream is not None and self._has_begun and not self._streams.is_closing:
+            stream.detach(self, on_lapse=None if was_sent else self._lapsed)
+            return
+        if stream is not None:
+            stream.lapse()
+        if not was_sent:
+            self._disconnected()
+        if exchange.receipt is not None and exchange.interim is None:
+            await exchange.receipt.end()
+
+    def _lapsed(self) -> None:
+        """The client did not come back."""
+        self._disconnected()
+        if self._exchange.receipt is not None:
+            self._streams.keep(self._exchange.receipt.end(), name="MCP receipt")
 
     def _disconnected(self) -> None:
         """Since 2026-07-28 disconnecting cancels; earlier clients send a notification."""
         self._exchange.abandon_questions()
-        if self._modern:
+        if self._modern and self._exchange.outcome is None:
             self._exchange.cancel()
 
 

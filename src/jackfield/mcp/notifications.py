@@ -21,7 +21,7 @@ from jackfield.mcp.sessions import Caller, McpSession, Push
 from jackfield.mcp.tasks import Tasks
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError, RpcRequest, notification, response
-from jackfield.protocol.mcp import MODERN, SUBSCRIPTION_KEY
+from jackfield.protocol.mcp import LATEST_HANDSHAKE, MODERN, SUBSCRIPTION_KEY
 from jackfield.sources.supervisor import SourceRegistry
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -99,20 +99,35 @@ class ResourceFollowers:
 
 
 async def session_messages(
-    catalog: Catalog, principal: Principal, session: McpSession
-) -> AsyncGenerator[EventMessage | Comment]:
-    """The messages of a session outside requests. After the first comment no change is missed."""
+    catalog: Catalog, principal: Principal, session: McpSession, *, after: int | None = None
+) -> AsyncGenerator[EventMessage | Comment | bytes]:
+    """The messages of a session outside requests. After the first comment no change is missed.
+
+    `after`: the client comes back, and has the events up to this number.
+    """
+    stream = session.events.standalone
     follower = catalog.follow_lists(principal)
     session.follow(follower)
     try:
         yield CONNECTED
+        for missed in () if after is None else stream.after(after):
+            yield missed
+        if session.revision == LATEST_HANDSHAKE:
+            yield stream.prime()
         async with session.push.stream() as outbox:
             changes = asyncio.create_task(_push_changes(follower, outbox))
             try:
                 while (said := await _next(outbox, changes)) is not None:
-                    yield EventMessage(event="message", data=Raw(said.message), on_sent=said.on_sent)
+                    if said.on_sent is None:
+                        yield stream.frame(said.message)
+                    else:
+                        data = Raw(said.message)
+                        yield EventMessage(event="message", id=stream.next_id(), data=data, on_sent=said.on_sent)
             finally:
                 await stop(changes)
+                while not outbox.empty():  # for a client that comes back
+                    if (unsent := outbox.get_nowait()).on_sent is None:
+                        stream.frame(unsent.message)
     finally:
         session.unfollow(follower)
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 from jackfield.catalog.changes import ListFollower
 from jackfield.errors import EventsPurged, Unavailable
 from jackfield.mcp.exchange import McpExchange
+from jackfield.mcp.resumption import SessionEvents
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse, notification
 from jackfield.protocol.mcp import APPS, LOG_LEVELS
@@ -67,8 +68,12 @@ class McpSession:
         self.is_over = False
         self._missed: dict[str, None] = {}
         """What changed while no stream was open."""
+        self._absent: ListFollower | None = None
+        """Follows the lists while no stream is open, once one was."""
         self.log_level: str | None = None
         """From which level on the client wants to hear what tools' servers say; None: it did not ask to."""
+        self.events = SessionEvents()
+        """What was sent on its streams, for a client that comes back to one."""
         self.push = SessionPush(lambda: self.log_level)
         """Events of the agent sessions that use its tools."""
         self.found: dict[str, None] = {}
@@ -103,14 +108,20 @@ class McpSession:
         if self.follower is not None:
             self.follower.close()
         self.follower = follower
-        for change in self._missed:
+        absent, self._absent = self._absent, None
+        for change in (*self._missed, *(() if absent is None else absent.take())):
             follower.offer(change)
         self._missed.clear()
+        if absent is not None:
+            absent.close()
 
     def unfollow(self, follower: ListFollower) -> None:
-        follower.close()
-        if self.follower is follower:
+        """The stream is gone. What changes until there is another one is told on that."""
+        if self.follower is follower and not self.is_over:
             self.follower = None
+            self._absent = follower
+        else:
+            follower.close()
 
     def keep(self, exchange: McpExchange) -> None:
         """Know a request by its id until it is answered."""
@@ -146,6 +157,9 @@ class McpSession:
         if self.follower is not None:
             self.follower.close()
         self.is_over = True
+        if self._absent is not None:
+            self._absent.close()
+        self.events.end()
         for end in self.followed.values():
             end()
         self.followed.clear()
