@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -13,6 +14,9 @@ pytest_plugins = ["tests.postgres", "tests.reports", "tests.shown"]
 settings.register_profile("jackfield", deadline=None, max_examples=100)
 settings.register_profile("jackfield-ci", deadline=None, max_examples=100, derandomize=True, print_blob=True)
 settings.load_profile("jackfield-ci" if os.environ.get("CI") else "jackfield")
+
+# Bytecode is kept even where the environment says otherwise: each process that a test starts would compile everything.
+sys.dont_write_bytecode = False
 
 # A shell's background job ignores Ctrl-C, and every process that a test starts would too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
