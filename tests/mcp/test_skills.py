@@ -105,6 +105,15 @@ async def test_directories_are_read_by_the_server_or_from_the_manifest(folder: P
             assert (await ask(scene, "resources/directory/read", uri=uri))["code"] == -32602
 
 
+@requirement("MCP2-skills")
+async def test_a_listing_is_made_anew_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with skill_shelf() as shelf, mcp_scene(folder, config(shelf)) as scene:
+        await both_up(scene)
+        shelf.listed.append("skill://secret-menu/SKILL.md")
+        monkeypatch.setattr("jackfield.mcp.skills.LOOK_SECONDS", 0.0)
+        await both_up(scene, [*LISTED, "skill://secret-menu/SKILL.md"])
+
+
 @requirement("MCP2-skills-verified")
 async def test_what_a_server_gives_must_be_what_its_entry_says(folder: Path) -> None:
     async with skill_shelf() as shelf, mcp_scene(folder, config(shelf)) as scene:

@@ -171,3 +171,12 @@ async def test_a_large_catalog_can_be_searched_instead(project: Path) -> None:
         found = await client.call_tool("search_tools", {"query": "print"})
         assert found.structured_content is not None
         assert [tool["name"] for tool in found.structured_content["tools"]] == ["loud"]
+
+
+@requirement("MCP2-groups-cli")
+async def test_one_group_can_be_served_alone(project: Path) -> None:
+    config = (project / "jackfield.toml").read_text() + '[groups.loud]\ntools = ["lou*"]\ninstructions = "Shout."\n'
+    (project / "jackfield.toml").write_text(config)
+    async with stdio_client(project, "--group", "loud", mode="legacy") as client, asyncio.timeout(20):
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["loud"]
+        assert client.instructions == "Shout."

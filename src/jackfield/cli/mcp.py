@@ -250,9 +250,11 @@ this process until the client disconnects. Logs go to stderr.""",
         type=int,
         help="list only 'search_tools' if there are more than N tools; 0: never",
     ),
+    argument("--group", metavar="NAME", help="only the tools of this group"),
     *GATEWAY,
     examples="""\
   jackfield mcp
+  jackfield mcp --group docs
   jackfield mcp --config demo/jackfield.toml
   jackfield mcp --search-above 50        (one search tool instead of a large catalog)""",
 )
@@ -268,10 +270,10 @@ async def _serve(options: Namespace, stdio: Stdio) -> None:
     target = await find_target(options, in_process=True)
     address = find_address(target.url, target.key)
     if target.in_process is None:
-        await _bridge(address, stdio, headers=headers)
+        await _bridge(address, stdio, headers=headers, group=options.group)
         return
     async with run_in_process(target.in_process) as transport:
-        await _bridge(address, stdio, headers=headers, transport=transport)
+        await _bridge(address, stdio, headers=headers, group=options.group, transport=transport)
 
 
 def serve_url(url: str, key: str) -> int:
@@ -282,14 +284,19 @@ def serve_url(url: str, key: str) -> int:
 
 
 async def _bridge(
-    address: Address, stdio: Stdio, *, headers: dict[str, str], transport: httpx2.AsyncBaseTransport | None = None
+    address: Address,
+    stdio: Stdio,
+    *,
+    headers: dict[str, str],
+    group: str | None = None,
+    transport: httpx2.AsyncBaseTransport | None = None,
 ) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stdio.hang_up)
     async with (
         _http_client(address, transport) as http,
         Client(address.url, address.key, transport=transport) as client,
     ):
-        await StdioBridge(McpGateway(http, client, headers=headers), stdio).run()
+        await StdioBridge(McpGateway(http, client, headers=headers, group=group), stdio).run()
 
 
 def _http_client(address: Address, transport: httpx2.AsyncBaseTransport | None) -> httpx2.AsyncClient:

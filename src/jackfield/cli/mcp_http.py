@@ -26,7 +26,7 @@ from jackfield.protocol.mcp import (
     param_headers,
 )
 from jackfield.sdk import Client, GatewayUnreachable
-from jackfield.sdk.connection import read_events
+from jackfield.sdk.connection import read_events, segment
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,12 @@ class _InitializeResponse(Struct):
 class McpGateway:
     """One gateway, with a session for clients of the revisions that have one."""
 
-    def __init__(self, http: httpx2.AsyncClient, client: Client, *, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, http: httpx2.AsyncClient, client: Client, *, headers: Mapping[str, str], group: str | None = None
+    ) -> None:
+        """`group`: only its tools."""
         self._http = http
+        self._path = PATH if group is None else f"{PATH}/{segment(group)}"
         self._client = client
         self._headers = {**_ACCEPT, **headers}
         self._handshake: bytes | None = None
@@ -179,7 +183,7 @@ class McpGateway:
         """One request, whose response is read in the block. Raises `GatewayGone` if the connection fails."""
         try:
             async with self._http.stream(
-                method, PATH, content=body or None, headers={**self._headers, **headers}
+                method, self._path, content=body or None, headers={**self._headers, **headers}
             ) as response:
                 yield response
         except httpx2.TransportError as fault:

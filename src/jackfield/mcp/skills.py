@@ -6,6 +6,7 @@ skills are read by `resources/read`, as every resource is.
 
 import asyncio
 import mimetypes
+import time
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ PAGE = 50
 """Skills in one answer: an entry has all files of its skill."""
 PAGE_OF_DIRECTORY = 1_000
 ASK_SECONDS = 10.0
+LOOK_SECONDS = 60.0
+"""A listing that is older is given, and made anew for the next."""
 MOST_ASKED = 10
 """Sources that are asked for one skill that nobody lists."""
 _MARKDOWN = "text/markdown"
@@ -41,6 +44,8 @@ class SkillMethods:
     def __init__(self, catalog: Catalog, sources: SourceRegistry) -> None:
         self._catalog = catalog
         self._sources = sources
+        self._looked: dict[str, float] = {}
+        """By source: when its skills were last asked for anew."""
         self.methods = {
             "skills/list": self.list_skills,
             "skills/get": self.get_skill,
@@ -49,9 +54,19 @@ class SkillMethods:
 
     async def list_skills(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         after = after_cursor(request)
+        if after is None:
+            self._look_again(caller.principal)
         skills = [one for one in self._catalog.resources(caller.principal).skills if after is None or one.uri > after]
         last = skills[PAGE - 1].uri if len(skills) > PAGE else None
         return list_page(b"skills", [one.json for one in skills[:PAGE]], last, caller)
+
+    def _look_again(self, principal: Principal) -> None:
+        """Have servers list their skills anew, now and then: nothing tells when a skill has changed."""
+        now = time.monotonic()
+        for source in self._catalog.resources(principal).skill_readers(""):
+            if now - self._looked.get(source, 0.0) > LOOK_SECONDS:
+                self._looked[source] = now
+                self._sources.request_refresh(source)
 
     async def get_skill(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         uri = text_param(request.params, "uri")
