@@ -21,7 +21,7 @@ from tests.harness.process import RunningGateway, free_port, start_gateway
 from tests.postgres import PostgresServer
 from tests.requirement import requirement
 from tests.stories.agent_harness import agents_gateway, inbox_of
-from tests.waiting import eventually_async
+from tests.waiting import eventually, eventually_async
 
 KEY = "key-of-the-crash"
 AGENT = '[agents.ada]\nmodel = "mind"\nspaces = ["home"]\n'
@@ -116,6 +116,7 @@ async def test_a_gateway_that_hung_while_another_took_its_cycle_over_writes_noth
         assert database.rows("SELECT status, count(*) FROM inbox GROUP BY status") == ["processed|1"]
         assert database.rows("SELECT version FROM consciousness") == ["1"]
 
+        await asyncio.to_thread(eventually, lambda: httpx2.get(f"{first.url}/readyz").is_success)
         ask(first, "POST", "/api/spaces/home/messages", json={"entityId": "eve", "content": "another task"})
         await database.until("SELECT number, status FROM cycles ORDER BY number", "1|done", "2|done")
     finally:

@@ -290,7 +290,7 @@ class RunTools:
         tools = self.tools
         among = tools.deferred or {name for name, tool in tools.items() if _can_be_found(tool)}
         by_key: dict[str, OfferedTool] = {}
-        alone: list[Entry] = []
+        alone: list[OfferedTool] = []
         for name in tools:
             if name not in among or not self._choice.may_call(name):
                 continue
@@ -298,17 +298,25 @@ class RunTools:
             if tool.entry is not None and not tool.is_private:
                 by_key.setdefault(tool.entry.name, tool)
             else:
-                alone.append(_entry_alone(tool))
-                by_key[alone[-1].name] = tool
+                alone.append(tool)
+                by_key[_key(tool)] = tool
         if len(alone) > MANY:
-            self._index = await asyncio.to_thread(self._index.following, removed=(), added=alone)
+            self._index = await asyncio.to_thread(_with_tools, self._index, alone)
         elif alone:
-            self._index = self._index.following(removed=(), added=alone)
+            self._index = _with_tools(self._index, alone)
         return by_key
 
 
-def _entry_alone(tool: OfferedTool) -> Entry:
-    """A tool of the run alone as the index takes it."""
+def _with_tools(index: Index, tools: Iterable[OfferedTool]) -> Index:
+    """The index with tools of a run alone."""
+    return index.following(removed=(), added=map(_entry, tools))
+
+
+def _entry(tool: OfferedTool) -> Entry:
     parameters = tool.parameters or EMPTY_SCHEMA
     own = Tool(source=REQUEST, name=tool.name, description=tool.description, input_schema=parameters)
-    return named_entry(f"\0{tool.name}", own)
+    return named_entry(_key(tool), own)
+
+
+def _key(tool: OfferedTool) -> str:
+    return f"\0{tool.name}"
