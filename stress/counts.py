@@ -24,6 +24,8 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Rounds of fifty requests to a caller, answered in any order."""
     cycles: int
     """kill -9 of a gateway whose agents are between inbox and commit, on each store."""
+    tasks: int
+    """MCP tasks that wait for approval while gateways are killed, on each store."""
     cuts: int
     """Connections dropped under those who follow a busy space, on each store."""
 
@@ -38,8 +40,19 @@ FULL = Counts(
     upstreams=50,
     relays=1_000,
     cycles=200,
+    tasks=200,
     cuts=500,
 )
 SMALL = Counts(
-    races=200, shared_races=50, doubles=20, kills=4, shared_kills=3, chaos=300, upstreams=4, relays=5, cycles=2, cuts=25
+    races=200,
+    shared_races=50,
+    doubles=20,
+    kills=4,
+    shared_kills=3,
+    chaos=300,
+    upstreams=4,
+    relays=5,
+    cycles=2,
+    tasks=20,
+    cuts=25,
 )

@@ -18,6 +18,7 @@ from stress.relay import answer_in_any_order
 from stress.report import Report
 from stress.stores import a_folder, a_postgres
 from stress.streams import cut_streams
+from stress.tasks import kill_with_tasks
 from stress.upstreams import restart_upstreams
 
 
@@ -46,12 +47,14 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="relay", act=answer_in_any_order, counts={"rounds": counts.relays}, shared=False),
         Part(name="upstreams", act=restart_upstreams, counts={"kills": counts.upstreams}, shared=False),
         Part(name="cycles", act=kill_in_cycles, counts={"kills": counts.cycles}, shared=False),
+        Part(name="tasks", act=kill_with_tasks, counts={"tasks": counts.tasks}, shared=False),
         Part(name="streams", act=cut_streams, counts={"cuts": counts.cuts}, shared=False),
     )
     shared = (
         Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),
         Part(name="doubles-shared", act=submit_twice, counts={"pairs": counts.doubles}, shared=True),
         Part(name="cycles-shared", act=kill_in_cycles, counts={"kills": counts.cycles}, shared=True),
+        Part(name="tasks-shared", act=kill_with_tasks, counts={"tasks": counts.tasks}, shared=True),
         Part(name="streams-shared", act=cut_streams, counts={"cuts": counts.cuts}, shared=True),
         Part(name="kills-shared", act=kill_under_load, counts={"kills": counts.shared_kills}, shared=True),
     )

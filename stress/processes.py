@@ -117,9 +117,10 @@ class Victim:
 
 
 @asynccontextmanager
-async def victims(folder: Path, store_url: str, *, count: int) -> AsyncIterator[list[Victim]]:
+async def victims(folder: Path, store_url: str, *, count: int, project: Project = CALLS) -> AsyncIterator[list[Victim]]:
     """So many gateways on one database. A SQLite file takes one."""
-    started = [Victim(folder / f"gw{n}", store_url=store_url, starts=folder / "starts") for n in range(count)]
+    starts = folder / "starts"
+    started = [Victim(folder / f"gw{n}", store_url=store_url, starts=starts, project=project) for n in range(count)]
     try:
         await asyncio.gather(*(victim.start() for victim in started))
         yield started

@@ -64,3 +64,10 @@ def test_who_follows_a_busy_space_has_everything_once_in_order_and_the_right_tex
 @pytest.mark.parametrize("name", ["cycles", "cycles-shared"])
 def test_no_event_is_processed_twice_nor_anything_said_or_done_twice_when_gateways_die_in_cycles(name: str) -> None:
     run(name)
+
+
+@requirement("MCP2-task-crash")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", ["tasks", "tasks-shared"])
+def test_tasks_that_wait_for_approval_end_once_with_the_records_result_when_gateways_are_killed(name: str) -> None:
+    run(name)
