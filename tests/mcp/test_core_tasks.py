@@ -80,7 +80,8 @@ async def test_what_a_task_asks_is_put_to_the_client_that_waits_for_its_result(t
         body = {"jsonrpc": "2.0", "id": 8, "method": "tasks/result", "params": {"taskId": task}}
         headers = {"x-api-key": "key-of-the-scene", "accept": "application/json, text/event-stream", **session}
         async with scene.http.stream("POST", "/mcp", json=body, headers=headers) as response:
-            messages = (json.loads(line[5:]) async for line in response.aiter_lines() if line.startswith("data:"))
+            lines = (line.removeprefix("data:").strip() async for line in response.aiter_lines() if line[:5] == "data:")
+            messages = (json.loads(line) async for line in lines if line)
             question = await anext(messages)
             assert question["method"] == "elicitation/create"
             assert question["params"]["_meta"][RELATED] == {"taskId": task}
