@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 READ_SIZE = 64 * 1024
 MAX_LINE = 64 * 1024 * 1024
 CANCELLED = "notifications/cancelled"
-LIST_CHANGED = "notifications/tools/list_changed"
+LISTS = ("tools", "prompts", "resources")
 CLOSE_TIMEOUT = 2.0
 
 _decode = msgspec.json.Decoder(UncheckedMessage).decode
@@ -146,6 +146,7 @@ class StdioBridge:
         self._stdio = stdio
         self._open: dict[RequestId, asyncio.Task[None]] = {}
         """Requests without a response so far."""
+        self._batches: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -157,7 +158,7 @@ class StdioBridge:
             await self._hang_up()
 
     async def _hang_up(self) -> None:
-        tasks = [*self._open.values(), *([self._listening] if self._listening else [])]
+        tasks = [*self._open.values(), *self._batches, *([self._listening] if self._listening else [])]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -165,6 +166,11 @@ class StdioBridge:
         await self._gateway.end_session(within=CLOSE_TIMEOUT)
 
     async def _receive(self, line: bytes) -> None:
+        if line.startswith(b"[") and self._gateway.has_session:
+            task = asyncio.create_task(self._batch(line))
+            self._batches.add(task)
+            task.add_done_callback(self._batches.discard)
+            return
         try:
             message = message_of(_decode(line))
         except RpcError as error:
@@ -212,6 +218,14 @@ class StdioBridge:
         if request.method == INITIALIZE and self._gateway.has_session and self._listening is None:
             self._listening = asyncio.create_task(self._listen())
 
+    async def _batch(self, line: bytes) -> None:
+        try:
+            responses = await self._gateway.batch(line)
+        except GatewayGone as fault:
+            responses = error_response(None, RpcError(INTERNAL_ERROR, str(fault)))
+        if responses:
+            await self._stdio.write(responses)
+
     async def _notify(self, line: bytes) -> None:
         try:
             await self._gateway.notify(line)
@@ -220,20 +234,30 @@ class StdioBridge:
 
     async def _listen(self) -> None:
         """Pass on the gateway's own messages, across its restarts."""
-        attempt = 0
+        attempt = renewals = 0
         while True:
             try:
-                if attempt and await self._gateway.renew_session():
-                    await self._stdio.write(notification(LIST_CHANGED))
+                if attempt:
+                    await self._gateway.renew_session()
                 async with aclosing(self._gateway.listen()) as messages:
                     async for message in messages:
                         attempt = 0
                         if message is not None:
                             await self._stdio.write(message)
+                        elif renewals != self._gateway.renewals:
+                            renewals = self._gateway.renewals
+                            await self._tell_all_changed()
             except GatewayGone as fault:
                 log.warning("%s Trying again.", fault)
             await asyncio.sleep(backoff(attempt))
             attempt += 1
+
+    async def _tell_all_changed(self) -> None:
+        """In a new session: anything may have changed meanwhile."""
+        for name in LISTS:
+            await self._stdio.write(notification(f"notifications/{name}/list_changed"))
+        for uri in self._gateway.subscriptions:
+            await self._stdio.write(notification("notifications/resources/updated", {"uri": uri}))
 
 
 CONNECT_TIMEOUT = 10.0
@@ -241,8 +265,9 @@ CONNECT_TIMEOUT = 10.0
 
 @command(
     """\
-Serve the catalog to an MCP client over stdin and stdout. Uses the gateway if it is running, else runs the config in
-this process until the client disconnects. Logs go to stderr.""",
+Serve the catalog to an MCP client over stdin and stdout: tools, resources and prompts, with all their notifications and
+requests to the client. Uses the gateway if it is running, else runs the config in this process until the client
+disconnects. Logs go to stderr.""",
     CONFIG,
     argument(
         "--search-above",

@@ -1,7 +1,7 @@
 """The HTTP side of `jackfield mcp`: the `/mcp` of a gateway, for one client on stdio.
 
 Adds the headers of each protocol revision and keeps the session of a client that initialized one. A restarted gateway
-does not know the session; then the client's handshake is repeated.
+does not know the session; then the client's handshake is repeated, and what it subscribed to.
 """
 
 import asyncio
@@ -31,6 +31,11 @@ from jackfield.sdk.connection import read_events, segment
 log = logging.getLogger(__name__)
 
 PATH = "/mcp"
+SUBSCRIBE = "resources/subscribe"
+UNSUBSCRIBE = "resources/unsubscribe"
+SET_LEVEL = "logging/setLevel"
+MOST_KEPT = 1_000
+"""Requests that are repeated in a new session: as many as a session has subscriptions."""
 
 
 _ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -76,15 +81,26 @@ class McpGateway:
         self._headers = {**_ACCEPT, **headers}
         self._handshake: bytes | None = None
         self._session: dict[str, str] = {}
+        self._kept: dict[tuple[str, str], bytes] = {}
+        """What the client set in its session, by method and URI, to be repeated in a new one."""
+        self.renewals = 0
+        """How many times there was a new session."""
         self._renewing = asyncio.Lock()
 
     @property
     def has_session(self) -> bool:
         return bool(self._session)
 
+    @property
+    def subscriptions(self) -> list[str]:
+        """The URIs that the client follows."""
+        return [uri for method, uri in self._kept if method == SUBSCRIBE]
+
     async def request(self, request: RpcRequest, line: bytes) -> AsyncGenerator[bytes]:
         """Every message for a request, the response last. Raises `RpcError` for an error."""
         headers = _modern_headers(request) or self._session
+        if headers is self._session:
+            self._keep(request, line)
         try:
             async for message in self._request_once(request, line, headers):
                 yield message
@@ -98,6 +114,19 @@ class McpGateway:
             # A client on stdio sends no headers; add those that the tool's schema asks for.
             async for message in self._request_once(request, line, {**headers, **await self._param_headers(request)}):
                 yield message
+
+    def _keep(self, request: RpcRequest, line: bytes) -> None:
+        uri = str(request.params.get("uri", ""))
+        if request.method == SET_LEVEL or (request.method == SUBSCRIBE and len(self._kept) < MOST_KEPT):
+            self._kept[request.method, uri] = line
+        elif request.method == UNSUBSCRIBE:
+            self._kept.pop((SUBSCRIBE, uri), None)
+
+    async def batch(self, line: bytes) -> bytes:
+        """The responses to several messages in one, which revision 2025-03-26 has; empty: there are none."""
+        async with self._sent("POST", line, self._session) as response:
+            body: bytes = await response.aread()
+            return body
 
     async def _request_once(
         self, request: RpcRequest, line: bytes, headers: Mapping[str, str]
@@ -141,6 +170,10 @@ class McpGateway:
                     return False
                 self._keep_session(response.headers, await response.aread())
             await self.notify(notification("notifications/initialized"))
+            for line in [*self._kept.values()]:
+                async with self._sent("POST", line, self._session) as response:
+                    await response.aread()
+            self.renewals += 1
             return True
 
     async def _is_known(self) -> bool:
