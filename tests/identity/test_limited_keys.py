@@ -47,8 +47,13 @@ tools = ["look"]
 [auth.keys.server]
 key = "server-key"
 tools = ["look", "bank@banker:*"]
+[auth.keys.grouped]
+key = "grouped-key"
+groups = ["lookers"]
 [auth.keys.free]
 key = "free-key"
+[groups.lookers]
+tools = ["look"]
 
 [models.m]
 provider = "scripted"
@@ -95,6 +100,9 @@ async def test_an_empty_list_of_tools_on_a_key_is_none_and_no_list_is_all(tmp_pa
         ("looker", "banker", False),
         ("server", "banker", True),
         ("none", "narrow", False),
+        ("grouped", "wide", False),
+        ("grouped", "narrow", True),
+        ("grouped", "banker", False),
         ("free", "wide", True),
     ],
 )
@@ -112,6 +120,16 @@ async def test_a_limited_key_has_no_agent_act_that_uses_other_tools(
         if key == "looker":
             called = await ask(client, "POST", "/api/v1/tools/look/execute", key, {"arguments": {}, "agent": agent})
             assert called.status_code == (200 if allowed else 403)
+
+
+@requirement("MCP2-groups-keys")
+async def test_a_response_offers_what_is_in_the_key_s_groups(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[otherwise]\nsay = "Hm."\n')
+    async with in_process_gateway(tmp_path, CONFIG) as (_, client):
+        for key, names in (("grouped", ["look"]), ("free", ["look", "pay"])):
+            body = {"model": "m", "input": "Hi", "tools": [{"type": "jackfield:catalog"}]}
+            made = (await ask(client, "POST", "/v1/responses", key, body)).json()
+            assert [tool["name"] for tool in made["output"][0]["tools"]] == names
 
 
 @requirement("SAFE-limited-keys")
