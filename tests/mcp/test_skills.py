@@ -85,6 +85,19 @@ async def test_a_skill_that_is_not_listed_is_got_by_its_uri(folder: Path) -> Non
 
 
 @requirement("MCP2-skills")
+async def test_a_skill_that_two_servers_may_have_is_got_under_the_source_that_it_is_read_from(tmp_path: Path) -> None:
+    async with skill_shelf() as one, skill_shelf() as two:
+        servers = [f'[sources.{name}]\nkind = "mcp"\nurl = "{url}"\n' for name, url in (("a", one.url), ("b", two.url))]
+        async with mcp_scene(tmp_path, "".join(servers)) as scene:
+            await both_up(scene, [f"jackfield://b/{REFUNDS}", REFUNDS])
+            got = (await ask(scene, "skills/get", uri="skill://secret-menu/SKILL.md"))["skill"]
+            assert got["uri"] == "jackfield://a/skill://secret-menu/SKILL.md"
+            assert "contents" in await ask(scene, "resources/read", uri=got["resources"][0]["uri"])
+            again = (await ask(scene, "skills/get", uri=got["uri"]))["skill"]
+            assert again == got
+
+
+@requirement("MCP2-skills")
 async def test_directories_are_read_by_the_server_or_from_the_manifest(folder: Path) -> None:
     async with skill_shelf() as shelf, mcp_scene(folder, config(shelf)) as scene:
         await both_up(scene)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -333,20 +334,28 @@ class Catalog:
 
         `exists`: whether the group that a principal is in is still there; who follows within one that is not is let go.
         """
-        moment = self._moment
+        changes = cache(partial(resighted, self._moment.snapshot))  # many followers have the same sight
+        lists = cache(self._lists_of)
         for follower, sight in self._regrouped(self._followers, exists=exists):
-            change = resighted(moment.snapshot, before=follower.sight, after=sight)
+            change = changes(before=follower.sight, after=sight)
             follower.sight = sight
             if change.names_tools:
                 follower.offer(change)
         for listening, sight in self._regrouped(self._list_followers, exists=exists):
             before, listening.sight = listening.sight, sight
-            for name, snapshot in (("tools", moment.snapshot), ("prompts", moment.prompts)):
-                if resighted(snapshot, before=before, after=sight).names_tools:
-                    listening.offer(name)
-            saw, sees = (ResourceView(moment.resources, sight=one) for one in (before, sight))
-            if saw.resources != sees.resources or saw.templates != sees.templates:
-                listening.offer("resources")
+            for name in lists(before, sight):
+                listening.offer(name)
+
+    def _lists_of(self, before: Visibility, after: Visibility) -> tuple[str, ...]:
+        """The lists that are not the same by these two."""
+        moment = self._moment
+        saw, sees = (ResourceView(moment.resources, sight=one) for one in (before, after))
+        is_changed = {
+            "tools": resighted(moment.snapshot, before=before, after=after).names_tools,
+            "prompts": resighted(moment.prompts, before=before, after=after).names_tools,
+            "resources": (saw.resources, saw.templates, saw.skills) != (sees.resources, sees.templates, sees.skills),
+        }
+        return tuple(name for name, changed in is_changed.items() if changed)
 
     def _regrouped(
         self, followers: Iterable[F], *, exists: Callable[[Principal], bool]

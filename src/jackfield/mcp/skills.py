@@ -14,7 +14,7 @@ import msgspec
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.resources import ResourceView
 from jackfield.catalog.skills import OfferedSkill, offered_skill
-from jackfield.errors import SourceUnavailable
+from jackfield.errors import Refused, SourceUnavailable
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.reading import FRESH_MS, after_cursor, list_page
@@ -92,7 +92,8 @@ class SkillMethods:
             return None
         for reader in view.skill_readers(own_uri)[:MOST_ASKED]:
             if source in (None, reader):
-                found = await self._asked(reader, own_uri, is_taken=source is not None)
+                is_taken = source is not None or not _is_read_from(reader, own_uri, view)
+                found = await self._asked(reader, own_uri, is_taken=is_taken)
                 if found is not None:
                     return found
         return None
@@ -139,6 +140,14 @@ class SkillMethods:
             raise SourceUnavailable(f"Source '{source}' did not answer within {ASK_SECONDS:g} s.") from None
         children = [encode(child) for child in answer["resources"] if view.sees(source, child["uri"])]
         return list_page(b"resources", children, answer.get("nextCursor"), caller)
+
+
+def _is_read_from(source: str, uri: str, view: ResourceView) -> bool:
+    """Whether a read of this URI goes to this source, and not to another that may have it too."""
+    try:
+        return view.find(uri).tool.source == source
+    except Refused:
+        return False
 
 
 def _described(child: dict[str, Any], view: ResourceView) -> bytes:
