@@ -2,8 +2,8 @@
 
 Above: whoever makes a run's tools (agents, responses, sessions) and the loop; `/mcp` searches with the same built-in
 tool. Below: the catalog's index. Which tools were found is read off the conversation, so that a resumed cycle and a
-continued response are shown the same ones. They come after all others, in the order in which they were found: a
-provider's prompt cache keeps what it has.
+continued response are shown the same ones. They come after all others, in the order in which they were found: the list
+changes only when something new was found, for the sake of prompt caches.
 """
 
 import asyncio
