@@ -20,6 +20,7 @@ CLASSES = {
     "Groups": "groups",
     "Resources": "reading",
     "Prompts": "reading",
+    "Keys": "keys",
     "Calls": "calls",
     "Agents": "agents",
     "Runs": "agents",

@@ -88,7 +88,8 @@ class AgentApi:
         """A page of the agent's events, the oldest first."""
         wanted = request.query(InboxQuery)
         agent = _agent(request)
-        if not (request.principal.is_admin or agent in request.principal.named("agent")):
+        principal = request.principal
+        if not ((principal.is_admin and principal.reaches_agent(agent)) or agent in principal.named("agent")):
             raise Forbidden(
                 f"The inbox of '{agent}' is read with the scope 'agent:{agent}' alone. Use that agent's key."
             )
@@ -125,7 +126,12 @@ class AgentApi:
         """Every agent; for an agent's key itself."""
         own = agents_of(request.principal)
         last = await self._store.read(last_cycles)
-        shown = [kept for kept in await self._store.read(agent_tx.list_agents) if not own or kept.id in own]
+        reached = request.principal.reaches_agent
+        shown = [
+            kept
+            for kept in await self._store.read(agent_tx.list_agents)
+            if (not own or kept.id in own) and reached(kept.id)
+        ]
         return json_response(AgentList(agents=[agent_record(kept, last.get(kept.id)) for kept in shown]))
 
     async def show_agent(self, request: Request) -> Response:

@@ -5,13 +5,13 @@ that is limited to some tools has no agent act that uses others: what it may not
 Above: the handlers of agents, spaces and calls. Below: the store and the catalog.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import partial
 
 from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.types import Agent, servers_of, source_name
 from jackfield.catalog.catalog import Catalog
-from jackfield.errors import Forbidden
+from jackfield.errors import AgentNotFound, Forbidden
 from jackfield.http.request import Request
 from jackfield.model.agent_state import KeptAgent
 from jackfield.model.principal import Principal
@@ -33,10 +33,17 @@ class AgentPermissions:
         agent_id, agents = request.part("id"), agents_of(request.principal)
         if agents and agent_id not in agents:
             raise Forbidden(f"Key '{request.principal.name}' is agent '{agents[0]}' and nobody else. Use another key.")
+        if not request.principal.reaches_agent(agent_id):
+            raise AgentNotFound(
+                f"There is no agent '{agent_id[:100]}'. GET /api/agents lists those there are.", param="id"
+            )
         return await self._agents.kept(agent_id)
 
-    def require_may_act(self, principal: Principal, agents: Iterable[str], *, what: str) -> None:
+    def require_may_act(self, principal: Principal, agents: Collection[str], *, what: str) -> None:
         """Raise `Forbidden` if one of these agents has tools that the key may not use. `what` is what it asked for."""
+        outside = next((agent for agent in agents if not principal.reaches_agent(agent)), None)
+        if outside is not None:
+            raise Forbidden(f"Key '{principal.name}' may not {what}: it may have nothing to do with agent '{outside}'.")
         for agent_id in agents if principal.is_limited else ():
             agent = self._agents.get(agent_id)
             if agent is not None and not may_have_act(principal, agent, self._catalog):
@@ -47,7 +54,7 @@ class AgentPermissions:
 
     async def require_may_speak(self, principal: Principal, space_id: str) -> None:
         """Raise `Forbidden` if what this key says in the space would reach an agent with tools it may not use."""
-        if not principal.is_limited:
+        if not principal.is_limited and principal.agents is None:
             return
         members = await self._store.read(partial(space_tx.members_of, space_id))
         agents = [member.entity_id for member in members if member.kind == "agent"]

@@ -271,6 +271,8 @@ class RunApi:
         principal = request.principal
         own = None if principal.is_admin else agents_of(principal)
         agents = own if wanted.agent is None else [wanted.agent] if own is None or wanted.agent in own else ()
+        if principal.agents is not None and agents is not None:
+            agents = [agent for agent in agents if principal.reaches_agent(agent)]
         page = await self._store.read(
             partial(
                 run_page,
@@ -307,7 +309,8 @@ class RunApi:
     async def _cycle(self, request: Request, run_id: str) -> Seen | None:
         journal = await self._store.read(partial(read_journal, run_id))
         if journal is None or not (
-            request.principal.is_admin or journal.cycle.agent in request.principal.named("agent")
+            (request.principal.is_admin or journal.cycle.agent in request.principal.named("agent"))
+            and request.principal.reaches_agent(journal.cycle.agent)
         ):
             return None
         calls = tuple(call for step in journal.steps for call in step.calls)

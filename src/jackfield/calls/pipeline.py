@@ -6,6 +6,7 @@ settles, the store persists. `Pipeline.call` is the whole story; the methods aft
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.executor import Executor
 from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over, left_alone
-from jackfield.calls.rows import whole_result
+from jackfield.calls.rows import CallFilter, call_page, whole_result
 from jackfield.calls.running import Running
 from jackfield.calls.transactions import Moved, Started
 from jackfield.calls.waiting import slot_of, start_and_wait, wait_for_slot, wait_until_final
@@ -30,10 +31,10 @@ from jackfield.catalog.names import shown
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.view import View
-from jackfield.errors import Conflict, Forbidden, NotReady, Refused, RunNotFound
+from jackfield.errors import AlreadyResolved, CallNotFound, Conflict, Forbidden, NotReady, Refused, RunNotFound
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, Outcome
 from jackfield.model.ids import new_id
-from jackfield.model.principal import Principal
+from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import BUILTIN, CALLER, CallKind
 from jackfield.model.trace_context import via
 from jackfield.sources.base import InTransaction, Invocation, TaskUse
@@ -41,6 +42,8 @@ from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
 
 MAX_DEPTH = 16
+CANCEL_STEP = 200
+_ADMIN = Principal(name="admin", scopes=frozenset({Scope.ADMIN.value}))
 
 _encode = msgspec.json.Encoder().encode
 
@@ -361,6 +364,20 @@ class Pipeline:
     async def cancel(self, call_id: str, *, principal: Principal) -> Call:
         """Stop a call that is not over, wherever it is in its life. One that is over raises."""
         return await self._executor.cancel(call_id, principal=principal)
+
+    async def cancel_waiting(self, principal: str) -> None:
+        """Stop everything that this principal has waiting for somebody: it may not go on in its name."""
+        waiting = (CallStatus.WAITING, CallStatus.PENDING, CallStatus.PENDING_APPROVAL)
+        cursor: str | None = None
+        while True:
+            wanted = CallFilter(principal=principal, status=waiting)
+            page = await self._store.read(partial(call_page, wanted, limit=CANCEL_STEP, cursor=cursor))
+            for call in page.calls:
+                with suppress(AlreadyResolved, CallNotFound):
+                    await self._executor.cancel(call.id, principal=_ADMIN)
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
 
     async def close(self, *, grace: float = 5.0) -> None:
         """Take no more calls and see the running ones to their end."""

@@ -40,6 +40,7 @@ COMMANDS = {
     "resources": CommandEntry("reading", "list resources and their templates, or read one"),
     "prompts": CommandEntry("reading", "list prompts, or get one with its arguments"),
     "groups": CommandEntry("groups", "list, show, set or remove groups of tools"),
+    "keys": CommandEntry("keys", "list, create, rotate or revoke keys"),
     "sources": CommandEntry("sources", "list the tool sources and their status"),
     "prefer": CommandEntry("tools", "enable or disable a tool, or require approval for it"),
     "call": CommandEntry("calls", "call a tool and print its result"),

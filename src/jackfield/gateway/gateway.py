@@ -49,9 +49,11 @@ from jackfield.gateway.building import (
     public_settings,
     sessions_of,
 )
+from jackfield.gateway.key_names import KeyNames
 from jackfield.gateway.retention import prune
 from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
+from jackfield.identity.stored_keys import StoredKeys
 from jackfield.llm.models import answer_to
 from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
@@ -146,6 +148,8 @@ class Gateway:
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
         self.keyring = Keyring.from_settings(settings, groups=self.groups)
+        self.key_names = KeyNames(settings, groups=self.groups, agents=self.agents, store=self.store)
+        self.stored_keys = StoredKeys(self.keyring, self.store, end_calls=self.pipeline.cancel_waiting)
         self.answers = Answers(
             catalog=self.catalog,
             store=self.store,
@@ -223,7 +227,7 @@ class Gateway:
         """Open the store, bring the sources up, take over what the last gateway left, then be ready."""
         with naming(self.settings.store_from):
             await self.store.open()
-        await self._load_groups()
+        await self._load_keys()
         await self.store.write(partial(gateway_tx.enter, self.id, is_shared=self.store.is_shared))
         self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
@@ -256,6 +260,7 @@ class Gateway:
                 self._follow(PREFERENCES_TOPIC, partial(self.preferences.reload, self.store)), name="preferences"
             ),
             asyncio.create_task(self.groups.follow(self.store), name="groups"),
+            asyncio.create_task(self.stored_keys.follow(), name="keys"),
             asyncio.create_task(self.pinning.follow(), name="pins"),
             asyncio.create_task(self._remote_calls.follow(), name="calls elsewhere"),
             asyncio.create_task(self._operations.run(), name="operations"),
@@ -296,11 +301,13 @@ class Gateway:
             await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()
 
-    async def _load_groups(self) -> None:
-        """Keys may be limited to groups of the config and of the store, and to no others."""
+    async def _load_keys(self) -> None:
+        """Keys may be limited to groups, agents and spaces of the config and of the store, and to no others."""
         try:
             await self.groups.reload(self.store)
             self.groups.check_keys(str(self.settings.path))
+            await self.key_names.check_config()
+            await self.stored_keys.reload()
         except BaseException:
             await self.store.close()
             raise

@@ -21,6 +21,7 @@ from jackfield.http.request import Request
 from jackfield.http.response import Response, encode, raw_json_response
 from jackfield.http.routing import ResponseSpec, Route, SocketRoute
 from jackfield.identity import api as identity
+from jackfield.identity import keys_api
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp import api as mcp
 from jackfield.mcp.server import McpServer
@@ -82,6 +83,7 @@ def all_routes(
         ),
         *workers.routes(gateway.worker_host),
         *identity.routes(gateway.keyring, logins, throttle),
+        *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
         *health.routes(
             store,
             catalog,

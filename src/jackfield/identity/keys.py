@@ -4,16 +4,18 @@ Above: the gateway, which holds one `Keyring`, and the handlers, which ask it. B
 """
 
 import hashlib
+import math
 import os
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from jackfield.errors import ConfigError
+from jackfield.identity.transactions import StoredKey
 from jackfield.model.principal import GroupBook, GroupLimit, Principal, Scope
 from jackfield.settings import Settings
 
@@ -51,7 +53,9 @@ class Keyring:
         principals: dict[str, Principal],
         *,
         key_file: Path | None = None,
+        groups: GroupBook | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.key_file = key_file
         """Where the key is that was made at first start; None where it is not in use."""
@@ -59,6 +63,12 @@ class Keyring:
         self._by_name = {principal.name: principal for principal in principals.values()}
         self._codes: dict[str, tuple[Credential, float]] = {}
         self._clock = clock
+        self._now = now
+        self._groups = groups or _NoGroups()
+        self.stored: dict[str, StoredKey] = {}
+        """By name: keys that were made while the gateway runs."""
+        self._stored_digests: dict[str, tuple[Principal, float]] = {}
+        """Whose each of them is, and until when, in seconds since 1970."""
 
     @classmethod
     def from_settings(cls, settings: Settings, *, groups: GroupBook | None = None) -> "Keyring":
@@ -73,6 +83,8 @@ class Keyring:
                 scopes=frozenset(key.scopes),
                 tools=key.tools,
                 groups=None if key.groups is None else GroupLimit(key.groups, groups or _NoGroups()),
+                agents=key.agents,
+                spaces=key.spaces,
                 budget=key.budget,
             )
             _add(principals, key.key, principal, f"auth.keys.{name}.key")
@@ -80,32 +92,73 @@ class Keyring:
             _add(principals, admin_key, ADMIN, ADMIN_KEY_VARIABLE)
         path = settings.data / ADMIN_KEY_FILE
         if not settings.admin_key or (principals and not path.exists()):
-            return cls(_some(principals))
+            return cls(_some(principals), groups=groups)
         _add(principals, made_or_kept_key(path), ADMIN, str(path))
-        return cls(principals, key_file=path)
+        return cls(principals, key_file=path, groups=groups)
 
     def find(self, key: str | bytes) -> Principal | None:
         """Whose key this is, if anybody's."""
-        return self._by_digest.get(digest_of(key))
+        digest = digest_of(key)
+        return self._by_digest.get(digest) or self._stored_holder(digest)
 
     def credential(self, key: str | bytes) -> Credential | None:
         """The same, for a login that is to end with this key."""
         digest = digest_of(key)
-        principal = self._by_digest.get(digest)
+        principal = self._by_digest.get(digest) or self._stored_holder(digest)
         return None if principal is None else Credential(key=digest, principal=principal)
 
     def holder(self, key_digest: str, *, name: str) -> Principal | None:
         """The principal of that name, as long as the key with this digest is still its own."""
         principal = self._by_digest.get(key_digest)
-        return principal if principal is not None and principal == self._by_name.get(name) else None
+        if principal is None:
+            stored = self._stored_holder(key_digest)
+            return stored if stored is not None and stored.name == name else None
+        return principal if principal == self._by_name.get(name) else None
 
     def named(self, name: str) -> Principal | None:
         """The principal of that name, as long as it still has a key."""
-        return self._by_name.get(name)
+        stored = self.stored.get(name)
+        return self._by_name.get(name) or (None if stored is None else self._stored_holder(stored.digest))
+
+    def is_configured(self, name: str) -> bool:
+        """Whether the key of this name comes from the config or the data folder."""
+        return name in self._by_name
+
+    @property
+    def configured(self) -> list[Principal]:
+        """Those keys, by name."""
+        return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def take_stored(self, keys: Iterable[StoredKey]) -> None:
+        """These are the keys of the store from now on."""
+        self.stored = {key.name: key for key in keys}
+        self._stored_digests = {
+            digest: (self._principal_of(key), until)
+            for key in self.stored.values()
+            if key.name not in self._by_name
+            for digest, until in _digests(key)
+        }
+
+    def _principal_of(self, key: StoredKey) -> Principal:
+        rights = key.rights
+        return Principal(
+            name=key.name,
+            scopes=frozenset(rights.scopes),
+            tools=rights.tools,
+            groups=None if rights.groups is None else GroupLimit(rights.groups, self._groups),
+            agents=rights.agents,
+            spaces=rights.spaces,
+            budget=rights.budget,
+        )
+
+    def _stored_holder(self, digest: str) -> Principal | None:
+        found = self._stored_digests.get(digest)
+        return found[0] if found is not None and found[1] > self._now() else None
 
     def acts_as(self, agent: str) -> bool:
         """Whether a key was given to this agent, which may be a program outside that nothing else here knows."""
-        return any(agent in principal.named("agent") for principal in self._by_name.values())
+        everybody = (*self._by_name.values(), *(principal for principal, _ in self._stored_digests.values()))
+        return any(agent in principal.named("agent") for principal in everybody)
 
     def lend(self, key: str, principal: Principal) -> None:
         """A key for a while: found by itself, and by nobody's name, so that no login can be made of it."""
@@ -132,6 +185,14 @@ class Keyring:
         """Whom the code signs in; it is used up by asking."""
         credential, until = self._codes.pop(digest_of(code), (None, 0.0))
         return credential if until > self._clock() else None
+
+
+def _digests(key: StoredKey) -> Iterator[tuple[str, float]]:
+    """The digests that a key is known by, and until when each is, in seconds since 1970."""
+    end = math.inf if key.expires_at is None else key.expires_at / 1000
+    yield key.digest, end
+    if key.old_digest is not None and key.old_until is not None:
+        yield key.old_digest, min(end, key.old_until / 1000)
 
 
 def made_or_kept_key(path: Path) -> str:

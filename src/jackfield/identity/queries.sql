@@ -10,3 +10,25 @@ DELETE FROM logins WHERE digest = :digest
 
 -- name: prune_logins
 DELETE FROM logins WHERE digest IN (SELECT digest FROM logins WHERE expires_at < clock_ms() LIMIT :limit)
+
+-- name: insert_key
+INSERT INTO keys (name, digest, rights, expires_at, created_at, created_by)
+VALUES (:name, :digest, :rights, CASE WHEN CAST(:lasts_ms AS BIGINT) >= 0 THEN clock_ms() + :lasts_ms END,
+    clock_ms(), :created_by)
+ON CONFLICT DO NOTHING
+RETURNING *
+
+-- name: rotate_key
+UPDATE keys SET digest = :digest,
+    old_digest = CASE WHEN CAST(:grace_ms AS BIGINT) > 0 THEN digest END,
+    old_until = CASE WHEN CAST(:grace_ms AS BIGINT) > 0 THEN clock_ms() + :grace_ms END,
+    rotated_at = clock_ms()
+WHERE name = :name
+RETURNING *
+
+-- name: delete_key
+DELETE FROM keys WHERE name = :name
+RETURNING name
+
+-- name: all_keys
+SELECT * FROM keys ORDER BY name

@@ -63,6 +63,10 @@ class Principal(Struct, frozen=True, kw_only=True):
     """The groups of tools that it is limited to, besides `tools`. None: no limit."""
     group: GroupLimit | None = None
     """The one group that this request is about, as at `/mcp/NAME`."""
+    agents: tuple[str, ...] | None = None
+    """Names and globs of the agents that it may see, trigger and act as. None: no limit."""
+    spaces: tuple[str, ...] | None = None
+    """Names and globs of the spaces that it may see and speak in. None: no limit."""
     budget: int | None = None
     """Points that its calls may cost within an hour; None: any."""
     owner: str | None = None
@@ -80,6 +84,14 @@ class Principal(Struct, frozen=True, kw_only=True):
             return ()
         groups = (limit.patterns for limit in (self.groups, self.group) if limit is not None)
         return (*(() if self.tools is None else (self.tools,)), *groups)
+
+    def reaches_agent(self, agent: str) -> bool:
+        """Whether its `agents` let it have to do with this agent."""
+        return self.agents is None or any(fnmatchcase(agent, glob) for glob in self.agents)
+
+    def reaches_space(self, space_id: str) -> bool:
+        """Whether its `spaces` let it see this space."""
+        return self.spaces is None or any(fnmatchcase(space_id, glob) for glob in self.spaces)
 
     @property
     def is_admin(self) -> bool:
@@ -110,6 +122,8 @@ class Principal(Struct, frozen=True, kw_only=True):
 
     def may_act_as(self, agent: str) -> bool:
         """Whether a call may be made in this agent's name. A key of one agent acts as that one only."""
+        if not self.reaches_agent(agent):
+            return False
         agents = self.named("agent")
         return self.is_admin or agent in agents or (not agents and Scope.CALL.value in self.scopes)
 

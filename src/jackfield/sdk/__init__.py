@@ -67,6 +67,7 @@ from jackfield.sdk.agents import (
 from jackfield.sdk.client import Client
 from jackfield.sdk.errors import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, SessionFailed, ToolFailed
 from jackfield.sdk.groups import GroupInfo
+from jackfield.sdk.keys import KeyInfo
 from jackfield.sdk.progress import progress
 from jackfield.sdk.reading import (
     PromptArgument,
@@ -127,6 +128,7 @@ __all__ = [
     "InboxPage",
     "InvalidArguments",
     "JackfieldError",
+    "KeyInfo",
     "LargeResult",
     "Memory",
     "Misdirected",

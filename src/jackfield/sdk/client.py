@@ -10,6 +10,7 @@ from jackfield.sdk.agents import Agents, Runs
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get
 from jackfield.sdk.groups import Groups
+from jackfield.sdk.keys import Keys
 from jackfield.sdk.reading import Prompts, Resources
 from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.sources import Sources, Workers
@@ -47,6 +48,7 @@ class Client:
         self.groups = Groups(self._connection)
         self.resources = Resources(self._connection)
         self.prompts = Prompts(self._connection)
+        self.keys = Keys(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)
         self.runs = Runs(self._connection)

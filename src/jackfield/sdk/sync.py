@@ -28,6 +28,7 @@ from jackfield.sdk.agents import (
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.client import Client
 from jackfield.sdk.groups import GroupInfo, Groups
+from jackfield.sdk.keys import KeyInfo, Keys
 from jackfield.sdk.loop import LoopThread
 from jackfield.sdk.reading import (
     PromptInfo,
@@ -280,6 +281,52 @@ class SyncPrompts:
         Raises `PromptNotFound`, `InvalidArguments`, or `UpstreamFailed` in its server's words.
         """
         return self._loop.run(self._prompts.get(name, arguments, **kwargs))
+
+
+class SyncKeys:
+    """The keys of the gateway."""
+
+    def __init__(self, keys: Keys, loop: LoopThread) -> None:
+        self._keys = keys
+        self._loop = loop
+
+    def list(self) -> tuple[KeyInfo, ...]:
+        """Every key, those of the config first."""
+        return self._loop.run(self._keys.list())
+
+    def create(
+        self,
+        name: str,
+        *,
+        scopes: Iterable[str] = ("call",),
+        tools: Iterable[str] | None = None,
+        groups: Iterable[str] | None = None,
+        agents: Iterable[str] | None = None,
+        spaces: Iterable[str] | None = None,
+        budget: int | None = None,
+        expires_in: int | None = None,
+    ) -> KeyInfo:
+        """Make a key; its `key` is shown this once. Raises `Conflict` where the name is taken."""
+        return self._loop.run(
+            self._keys.create(
+                name,
+                scopes=scopes,
+                tools=tools,
+                groups=groups,
+                agents=agents,
+                spaces=spaces,
+                budget=budget,
+                expires_in=expires_in,
+            )
+        )
+
+    def rotate(self, name: str, *, grace: int = 0) -> KeyInfo:
+        """Give a key a new secret; the old one is good for `grace` seconds more."""
+        return self._loop.run(self._keys.rotate(name, grace=grace))
+
+    def revoke(self, name: str) -> None:
+        """End a key, its logins, and what it has waiting."""
+        self._loop.run(self._keys.revoke(name))
 
 
 class SyncCalls:
@@ -747,6 +794,7 @@ class SyncClient:
         self.groups = SyncGroups(self._client.groups, self._loop)
         self.resources = SyncResources(self._client.resources, self._loop)
         self.prompts = SyncPrompts(self._client.prompts, self._loop)
+        self.keys = SyncKeys(self._client.keys, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)
         self.runs = SyncRuns(self._client.runs, self._loop)

@@ -120,6 +120,8 @@ class SessionRegistry:
         if session_id is not None:
             agent = await self._agent_before(session_id, owner, asked=agent)
         name = self.agent_called(agent)
+        if not owner.reaches_agent(name):
+            raise Forbidden(f"Key '{owner.name}' may not open sessions with '{name}'. Use another key.")
         self._check_room(name)
         session = self._made(owner, name, session_id=session_id)
         session.caller_tools = await self._caller_tools(declared, caller_id=declared.caller_id or owner.name)

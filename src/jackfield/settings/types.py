@@ -55,6 +55,10 @@ class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     tools: tuple[str, ...] | None = None
     groups: tuple[str, ...] | None = None
     """Groups that limit what the key sees, besides `tools`; an empty list allows none."""
+    agents: tuple[str, ...] | None = None
+    """Names and globs of the agents that it may see, trigger and act as; an empty list allows none."""
+    spaces: tuple[str, ...] | None = None
+    """Names and globs of the spaces that it may see and speak in; an empty list allows none."""
     budget: Annotated[int, Meta(ge=0)] | None = None
     """Cost points per hour: a call is 1 for `low`, 5 for `medium` and `variable`, 25 for `high`."""
 

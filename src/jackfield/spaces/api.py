@@ -78,6 +78,7 @@ class SpaceApi:
             shown = [found[space_id] for space_id in sorted(found)]
         else:
             shown = await store.read(space_tx.list_spaces)
+        shown = [space for space in shown if request.principal.reaches_space(space.id)]
         return json_response(SpaceList(spaces=[space_record(space) for space in shown]))
 
     async def create_space(self, request: Request) -> Response:

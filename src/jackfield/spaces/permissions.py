@@ -5,7 +5,7 @@ speak as themselves, an administrator's as anybody.
 Above: the API of spaces. Below: the store.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import partial
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from jackfield.store.base import Store
 class AgentRights(Protocol):
     """What a key may have agents do. Decided by `agents/permissions.py`; asked by whoever can wake an agent."""
 
-    def require_may_act(self, principal: Principal, agents: Iterable[str], *, what: str) -> None:
+    def require_may_act(self, principal: Principal, agents: Collection[str], *, what: str) -> None:
         """Raise `Forbidden` if one of these agents has tools that the key may not use."""
 
     async def require_may_speak(self, principal: Principal, space_id: str) -> None:
@@ -33,7 +33,7 @@ def agents_of(principal: Principal) -> tuple[str, ...]:
 
 async def visible_space(store: Store, principal: Principal, space_id: str) -> Space:
     """The space with this id, if this key may see it."""
-    space = await store.read(partial(space_tx.get_space, space_id))
+    space = await store.read(partial(space_tx.get_space, space_id)) if principal.reaches_space(space_id) else None
     if space is None:
         raise no_such_space(space_id)
     agents = agents_of(principal)
