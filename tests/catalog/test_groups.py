@@ -201,6 +201,16 @@ async def test_what_the_config_says_is_changed_there(store: Store) -> None:
     await store.close()
 
 
+async def test_there_are_so_many_groups_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jackfield.catalog.groups.MOST_GROUPS", 1)
+    groups = Groups(GROUPS)
+    for tools in (("read",), ("write",)):
+        await groups.put(Group(name="one", tools=tools), store=store, principal=ADMIN)
+    with pytest.raises(Conflict, match="There are 1 groups already"):
+        await groups.put(Group(name="two", tools=()), store=store, principal=ADMIN)
+    await store.close()
+
+
 async def test_groups_that_cannot_be_read_admit_nobody(store: Store) -> None:
     groups = Groups(GROUPS)
     await groups.put(Group(name="made", tools=("*",)), store=store, principal=ADMIN)

@@ -33,6 +33,8 @@ class Skill(Struct, frozen=True, kw_only=True):
     """That of `SKILL.md`, with every field its author wrote."""
     files: tuple[SkillFile, ...] | None
     """All of them, `SKILL.md` included; None: its content is made on demand, so nothing is known of it."""
+    more: dict[str, Any] = {}
+    """What else its entry has, such as `_meta`."""
 
     @property
     def root(self) -> str:
@@ -44,7 +46,7 @@ class Skill(Struct, frozen=True, kw_only=True):
         files: Any = DYNAMIC
         if self.files is not None:
             files = [{"uri": rename(one.uri), "digest": one.digest, "size": one.size} for one in self.files]
-        return {"uri": rename(self.uri), "frontmatter": self.frontmatter, "resources": files}
+        return {"uri": rename(self.uri), "frontmatter": self.frontmatter, "resources": files, **self.more}
 
 
 class Renamed(Struct, frozen=True):

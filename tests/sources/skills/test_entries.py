@@ -40,6 +40,10 @@ def file(uri: str, size: int = 1) -> dict[str, Any]:
 def test_an_entry_is_passed_on_as_it_is() -> None:
     assert read(entry()).listed(lambda uri: uri) == entry()  # type: ignore[arg-type]
     assert read(entry(resources="dynamic")).files is None
+    marked = entry(_meta={"com.example/by": "ops", "io.modelcontextprotocol/subscriptionId": 1}, later=[1])
+    more = {"_meta": {"com.example/by": "ops"}, "later": [1]}
+    assert read(marked).listed(lambda uri: uri) == {**entry(), **more}  # type: ignore[arg-type]
+    assert read(entry(note="od\u200bd")).more == {}
 
 
 @requirement("MCP2-skills-hostile")

@@ -170,6 +170,7 @@ async def test_nothing_outside_the_folder_is_offered(tmp_path: Path) -> None:
     (root / "loop").symlink_to(root)
     os.mkfifo(root / "pipe")
     (root / "od\nd.txt").write_text("x")
+    (root / os.fsdecode(b"\xff.txt")).write_text("x")
     (tmp_path / "skills" / "stolen").symlink_to(tmp_path)
     async with source(tmp_path) as made:
         listing = await made.refresh()
@@ -179,6 +180,7 @@ async def test_nothing_outside_the_folder_is_offered(tmp_path: Path) -> None:
             "skill://git/same.md",
         ]
         assert sorted(listing.faults) == [
+            "'skills/git/?.txt' is left out: its name has characters that are not shown.",
             "'skills/git/away' is left out: it is a link that leads out of the folder.",
             "'skills/git/loop' is left out: it is a link to something that is not a file.",
             "'skills/git/od d.txt' is left out: its name has characters that are not shown.",

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from jackfield.model.content import OF_THE_CONNECTION
 from jackfield.model.skill import DYNAMIC, SKILL_FILE, Skill, SkillFile, digest_of, root_of
 from jackfield.sources.foreign import MAX_DEFINITION, has_hidden, shown
 from jackfield.sources.openapi.yaml_text import BadYaml, read_yaml
@@ -81,6 +82,7 @@ def entry_of(raw: Raw, *, source: str) -> Skill:
         raise BadSkill(f"its entry has more than the {MAX_DEFINITION:,} bytes allowed")
     try:
         entry = msgspec.json.decode(raw, type=_Entry)
+        more = _more_in(msgspec.json.decode(raw, type=dict[str, Any]))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise BadSkill(f"its entry is invalid ({fault})") from None
     if isinstance(entry.resources, str):
@@ -89,9 +91,17 @@ def entry_of(raw: Raw, *, source: str) -> Skill:
         files = None
     else:
         files = tuple(SkillFile(uri=one.uri, digest=one.digest, size=one.size) for one in entry.resources)
-    skill = Skill(source=source, uri=entry.uri, frontmatter=entry.frontmatter, files=files)
+    skill = Skill(source=source, uri=entry.uri, frontmatter=entry.frontmatter, files=files, more=more)
     check_skill(skill)
     return skill
+
+
+def _more_in(entry: dict[str, Any]) -> dict[str, Any]:
+    """What an entry has besides the fields that we know, as far as it can be shown."""
+    more = {key: value for key, value in entry.items() if key not in _Entry.__struct_fields__}
+    if isinstance(meta := more.get("_meta"), dict):
+        more["_meta"] = {key: value for key, value in meta.items() if key not in OF_THE_CONNECTION}
+    return {} if has_hidden(more) else more
 
 
 def check_skill(skill: Skill) -> None:

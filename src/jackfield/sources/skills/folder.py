@@ -24,7 +24,7 @@ from jackfield.sources.skills.entries import (
     check_skill,
     frontmatter_in,
 )
-from jackfield.sources.watching import Globs
+from jackfield.sources.watching import Globs, WatchedFolder
 
 SCHEME = "skill://"
 MAX_DEPTH = 12
@@ -70,6 +70,14 @@ class SkillFolder(Globs):
     def files(self) -> dict[str, Path]:
         """Every file that could be one of a skill, by its path from the folder; sorted."""
         return {path.relative_to(self.root).as_posix(): path for path in sorted(self._walk([]))}
+
+    def folders(self) -> frozenset[WatchedFolder]:
+        """The folder to watch, if it exists. Its name is no pattern."""
+        try:
+            status = self.root.stat()
+        except OSError:
+            return frozenset()
+        return frozenset({WatchedFolder(str(self.root), True, status.st_dev, status.st_ino)})  # noqa: FBT003
 
     def scan(self) -> FolderScan:
         """Every skill, and a sentence for each that cannot be offered."""
