@@ -21,6 +21,8 @@ from bench.figures import percentile
 
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = b"\r\ncontent-length:"
+_CHUNKED = b"\r\ntransfer-encoding: chunked"
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
 _WITHOUT_BODY = frozenset({204, 304})
 _SHOWN = 4096
 
@@ -102,6 +104,8 @@ class Connection(asyncio.Protocol):
         self._head = b""
         self._missing = 0
         """Bytes of the answer's body that have not come yet; 0 while its head is awaited."""
+        self._chunks: bytes | None = None
+        """The end of a body without a length, as far as it has come; an answer that takes long is streamed."""
         self._status = 0
         self._sent_at = 0
 
@@ -113,6 +117,12 @@ class Connection(asyncio.Protocol):
         self._send(time.perf_counter_ns())
 
     def data_received(self, data: bytes) -> None:
+        if self._chunks is not None:
+            self._chunks = self._chunks[-len(_LAST_CHUNK) :] + data
+            if self._chunks.endswith(_LAST_CHUNK):
+                self._chunks = None
+                self._answered()
+            return
         if self._missing:
             self._missing -= len(data)
             if len(self._round.last_answer) < _SHOWN:
@@ -125,8 +135,13 @@ class Connection(asyncio.Protocol):
                 return
             self._head = b""
             self._status = int(data[9:12])
-            self._missing = self._length(data[:end]) - (len(data) - end - len(_END_OF_HEAD))
             self._round.last_answer = data
+            if _CHUNKED in data[:end].lower():
+                self._chunks = b""
+                if len(data) > end + len(_END_OF_HEAD):
+                    self.data_received(data[end + len(_END_OF_HEAD) :])
+                return
+            self._missing = self._length(data[:end]) - (len(data) - end - len(_END_OF_HEAD))
         if self._missing == 0:
             self._answered()
         elif self._missing < 0:

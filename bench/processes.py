@@ -72,6 +72,13 @@ class Server(Struct, frozen=True):
             answer.read()
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}
 
+    def ask(self, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """As `post`: the status and the whole answer."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("POST", path, body, {"x-api-key": KEY, **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
 
 class Got(Struct, frozen=True):
     """One whole answer."""

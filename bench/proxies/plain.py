@@ -24,7 +24,23 @@ async def main(url: str) -> None:
         async def call_tool(_: Ctx, params: t.CallToolRequestParams) -> t.CallToolResult:
             return await upstream.session.call_tool(params.name, params.arguments)
 
-        server: Server[Any] = Server("plain", on_list_tools=list_tools, on_call_tool=call_tool)
+        async def list_resources(_: Ctx, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+            return await upstream.session.list_resources(params=params)
+
+        async def read_resource(_: Ctx, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+            return await upstream.session.read_resource(params.uri)
+
+        async def get_prompt(_: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
+            return await upstream.session.get_prompt(params.name, params.arguments)
+
+        server: Server[Any] = Server(
+            "plain",
+            on_list_tools=list_tools,
+            on_call_tool=call_tool,
+            on_list_resources=list_resources,
+            on_read_resource=read_resource,
+            on_get_prompt=get_prompt,
+        )
         await serve(server.streamable_http_app(json_response=True))
 
 

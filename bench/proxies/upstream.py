@@ -1,5 +1,6 @@
-"""An MCP server with one tool, as the SDK makes them: `python -m bench.proxies.upstream`."""
+"""An MCP server with a tool, a prompt and N resources, as the SDK makes them: `python -m bench.proxies.upstream N`."""
 
+import sys
 from typing import Any
 
 import mcp.types as t
@@ -21,6 +22,14 @@ ECHO = t.Tool(
 )
 
 
+GREET = t.Prompt(name="greet", description="A greeting.", arguments=[t.PromptArgument(name="name", required=True)])
+PAGE = 1_000
+RESOURCES = [
+    t.Resource(uri=f"notes:///{n:05}.txt", name=f"note-{n}", description=f"Note number {n}.", mime_type="text/plain")
+    for n in range(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+]
+
+
 async def list_tools(_: Ctx, __: t.PaginatedRequestParams | None) -> t.ListToolsResult:
     return t.ListToolsResult(tools=[ECHO])
 
@@ -29,6 +38,34 @@ async def call_tool(_: Ctx, params: t.CallToolRequestParams) -> t.CallToolResult
     return t.CallToolResult(content=[t.TextContent(text=(params.arguments or {})["text"])])
 
 
+async def list_resources(_: Ctx, params: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+    start = int((params and params.cursor) or 0)
+    following = str(start + PAGE) if start + PAGE < len(RESOURCES) else None
+    return t.ListResourcesResult(resources=RESOURCES[start : start + PAGE], next_cursor=following)
+
+
+async def read_resource(_: Ctx, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+    text = t.TextResourceContents(uri=params.uri, mime_type="text/plain", text=f"The text of {params.uri}")
+    return t.ReadResourceResult(contents=[text])
+
+
+async def list_prompts(_: Ctx, __: t.PaginatedRequestParams | None) -> t.ListPromptsResult:
+    return t.ListPromptsResult(prompts=[GREET])
+
+
+async def get_prompt(_: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
+    said = t.TextContent(text=f"Greet {(params.arguments or {})['name']}.")
+    return t.GetPromptResult(messages=[t.PromptMessage(role="user", content=said)])
+
+
 if __name__ == "__main__":
-    server: Server[Any] = Server("upstream", on_list_tools=list_tools, on_call_tool=call_tool)
+    server: Server[Any] = Server(
+        "upstream",
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
     uvloop.run(serve(server.streamable_http_app(json_response=True)))

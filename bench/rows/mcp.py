@@ -61,7 +61,7 @@ def measure(bench: Bench) -> list[Line]:
         upstream = open_.enter_context(running_server("-m", "bench.proxies.upstream"))
         url = f"http://127.0.0.1:{upstream.port}/mcp"
         sides = {
-            OURS: open_.enter_context(_gateway(bench.folder / "mcp", upstream.port)),
+            OURS: open_.enter_context(gateway_before(bench.folder / "mcp", upstream.port)),
             PLAIN: open_.enter_context(running_server("-m", "bench.proxies.plain", url)),
             DIRECT: upstream,
         }
@@ -84,21 +84,21 @@ def _lines(way: Way, figures: Mapping[str, Figure], why_not: str) -> list[Line]:
     timed = f"{row}, p50"
     notes = [way.note, f"FastMCP could not be installed, so it was not measured: {why_not}" if why_not else ""]
     note = "; ".join(filter(None, notes))
-    lines = [_line(timed, ours, figures[PLAIN], PLAIN, Bar(limit=0.7), note=note)]
-    costs = [_cost(figure) for figure in (ours, figures[PLAIN])]
+    lines = [line_of(timed, ours, figures[PLAIN], PLAIN, Bar(limit=0.7), note=note)]
+    costs = [cost_of(figure) for figure in (ours, figures[PLAIN])]
     if costs[0] is not None and costs[1] is not None:
-        lines.append(_line(f"{row}, CPU per call", costs[0], costs[1], PLAIN, Bar(limit=0.7)))
+        lines.append(line_of(f"{row}, CPU per call", costs[0], costs[1], PLAIN, Bar(limit=0.7)))
     if FASTMCP in figures:
-        lines.append(_line(timed, ours, figures[FASTMCP], FASTMCP, Bar(limit=1 / 3)))
-    lines.append(_line(timed, ours, figures[DIRECT], DIRECT, None))
+        lines.append(line_of(timed, ours, figures[FASTMCP], FASTMCP, Bar(limit=1 / 3)))
+    lines.append(line_of(timed, ours, figures[DIRECT], DIRECT, None))
     return lines
 
 
-def _line(row: str, ours: Figure, other: Figure, named: str, bar: Bar | None, *, note: str = "") -> Line:
+def line_of(row: str, ours: Figure, other: Figure, named: str, bar: Bar | None, *, note: str = "") -> Line:
     return Line(says=row, ours=ours, reference=other, reference_is=named, bar=bar, note=note)
 
 
-def _cost(figure: Figure) -> Figure | None:
+def cost_of(figure: Figure) -> Figure | None:
     """The same rounds, with the processor time as what counts."""
     costs = tuple(Sample(value=sample.cpu_us) for sample in figure.samples if sample.cpu_us is not None)
     return Figure(unit=MICROSECONDS, samples=costs) if len(costs) == len(figure.samples) else None
@@ -116,19 +116,23 @@ def _job(server: Server, way: Way, budget: Budget) -> Job:
 
 
 def _request(server: Server, revision: str) -> str:
-    """A whole `tools/call`, in a session of its own where the revision has them."""
-    params = {"name": "echo", "arguments": ECHO}
+    return mcp_request(server, revision, "tools/call", {"name": "echo", "arguments": ECHO}, named="echo")
+
+
+def mcp_request(server: Server, revision: str, method: str, params: Mapping[str, object], *, named: str) -> str:
+    """A whole request, in a session of its own where the revision has them."""
+    sent = dict(params)
     if revision == MODERN:
-        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "echo"}
-        params["_meta"] = META
+        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, "Mcp-Name": named}
+        sent["_meta"] = META
     else:
-        headers = {"MCP-Protocol-Version": LEGACY, "Mcp-Session-Id": _session(server)}
-    body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        headers = {"MCP-Protocol-Version": LEGACY, "Mcp-Session-Id": open_session(server)}
+    body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": sent})
     host = f"127.0.0.1:{server.port}"  # the SDK's servers want the port as well
     return http_request("POST", "/mcp", body=body, headers={"Host": host, "Accept": TALK["Accept"], **headers})
 
 
-def _session(server: Server) -> str:
+def open_session(server: Server) -> str:
     """The id of a session that has been opened."""
     opening = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
     hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
@@ -152,7 +156,7 @@ def _check(load: Load, name: str, job: Job) -> None:
 
 
 @contextmanager
-def _gateway(folder: Path, port: int) -> Generator[Server]:
+def gateway_before(folder: Path, port: int) -> Generator[Server]:
     folder.mkdir()
     (folder / "jackfield.toml").write_text(CONFIG.format(port=port), encoding="utf-8")
     with running_gateway(folder, tools=1) as gateway:
