@@ -4,9 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from jackfield.catalog.transactions import tool_names
-from jackfield.model.tool import SESSION_TOOLS
+from jackfield.identity.keys import ADMIN
+from jackfield.model.tool import SESSION_TOOLS, CallKind
+from jackfield.sources.base import Listing
 from tests.catalog.test_pins_api import CONFIG, ForeignSource, McpTalk, PinnedGateway, a_gateway, foreign_source_gateway
 from tests.harness.in_process import client_of
 from tests.requirement import requirement
@@ -311,3 +314,39 @@ async def test_gateways_with_different_configs_do_not_rename_each_other_for_ever
         await eventually_async(is_quiet)
         assert (await a.tools(), await b.tools()) == (["x_add"], ["y_add"])
         assert await a.call("x_add") == await b.call("y_add") == "Adds."
+
+
+@requirement("MCP2-prompt-names-stay")
+async def test_the_name_of_a_prompt_stays_with_it_across_restarts(tmp_path: Path) -> None:
+    def gateway(*sources: ForeignSource) -> Any:
+        made = a_gateway(tmp_path, CONFIG, "sqlite:///names.db")
+        made._sources.extend(sources)
+        return made
+
+    async def names(running: Any) -> dict[str, str]:
+        await eventually_async(lambda: not running.pinning.is_behind)
+        return {entry.name: entry.tool.source for entry in running.catalog.prompts(ADMIN).entries}
+
+    first, second = (PromptingSource(name, add="Adds.") for name in ("first", "second"))
+    async with gateway(first, second) as running:
+        assert await names(running) == {"add": "first", "second_add": "second"}
+        assert "Prompt 'add' is offered by both 'first' and 'second'" in " ".join(
+            notice.message for notice in running.catalog.notices
+        )
+    async with gateway(second, first) as running:
+        assert await names(running) == {"add": "first", "second_add": "second"}
+        assert running.catalog.all_held == [], "its pin is known too"
+    async with gateway(second) as running:
+        assert await names(running) == {"second_add": "second"}
+    second.descriptions["add"] = "Adds, and sends it on."
+    async with gateway(second) as running:
+        assert [entry.name for entry in running.catalog.held_of("second")] == ["second_add"]
+        assert await names(running) == {}
+
+
+class PromptingSource(ForeignSource):
+    """The same as prompts."""
+
+    async def refresh(self) -> Listing:
+        prompts = (self._tool(name, text) for name, text in self.descriptions.items())
+        return Listing(prompts=tuple(replace(one, operation=CallKind.PROMPT) for one in prompts))

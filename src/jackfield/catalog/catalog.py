@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 
 from jackfield.catalog.changes import Follower, ListFollower, difference, resighted, seen_by
 from jackfield.catalog.checking import Checking, with_defaults
-from jackfield.catalog.kinds import PROMPT, TEMPLATE, identity_of, marked, pins_of, prompt_names
+from jackfield.catalog.kinds import PROMPT, TEMPLATE, identity_of, marked, pins_of
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
 from jackfield.catalog.name_history import Names, freed_by
 from jackfield.catalog.names import CatalogNotice, Identity, KeptNames
@@ -530,7 +530,7 @@ class Catalog:
             {},
             (),
             prefixes=self._prefixes,
-            kept_names=prompt_names(names.current),
+            kept_names=names.prompts,
             pins=pins_of(pins, PROMPT),
             previous=old,
             judge=self.checking.fault_in,

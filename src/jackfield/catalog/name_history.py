@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from jackfield.catalog.kinds import PROMPT
+from jackfield.catalog.kinds import PROMPT, prompt_names
 from jackfield.catalog.merge import Snapshot
 from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.sources.base import Listing
@@ -24,6 +24,8 @@ class Names(Struct, frozen=True, kw_only=True):
     """What is stored and does not hold any more."""
     unwritten: KeptNames = {}
     """What holds and is not stored yet."""
+    prompts: KeptNames = {}
+    """The names of prompts among `current`, without the mark."""
 
     def reading(self, stored: KeptNames) -> "Names":
         """With what the store holds now, which counts; what was never in it stays where its name is free."""
@@ -65,7 +67,13 @@ class Names(Struct, frozen=True, kw_only=True):
 
 
 def _names(stored: KeptNames, current: KeptNames) -> Names:
-    return Names(stored=stored, current=current, freed=_besides(stored, current), unwritten=_besides(current, stored))
+    return Names(
+        stored=stored,
+        current=current,
+        freed=_besides(stored, current),
+        unwritten=_besides(current, stored),
+        prompts=prompt_names(current),
+    )
 
 
 def _besides(these: KeptNames, others: KeptNames) -> KeptNames:
