@@ -59,6 +59,8 @@ class Case(Struct, frozen=True, kw_only=True):
     name: str
     what: NpmSet | PythonSet
     run: "Callable[[Case, Scene], Checks]"
+    is_mcp: bool = False
+    """It is a client of `/mcp` and of nothing else: it needs no model, but a server with everything MCP has."""
 
 
 def run_program(case: Case, scene: Scene, command: Sequence[str], **environment: str) -> str:
@@ -85,7 +87,7 @@ def run_program(case: Case, scene: Scene, command: Sequence[str], **environment:
     return printed
 
 
-def _script(name: str) -> Callable[[Case, Scene], Checks]:
+def script(name: str, **environment: str) -> Callable[[Case, Scene], Checks]:
     """A small program of ours that uses an SDK; the last line that it prints has its checks."""
 
     def run(case: Case, scene: Scene) -> Checks:
@@ -98,7 +100,7 @@ def _script(name: str) -> Callable[[Case, Scene], Checks]:
             copy = case.what.folder / name  # modules are found from where a script lies
             shutil.copyfile(PROGRAMS / name, copy)
             command = [node, str(copy)]
-        printed = run_program(case, scene, command)
+        printed = run_program(case, scene, command, **environment)
         try:
             return msgspec.json.decode(printed.strip().splitlines()[-1], type=Checks)
         except (msgspec.DecodeError, IndexError):
@@ -236,36 +238,36 @@ CASES = (
     Case(
         name="openai-node",
         what=NpmSet(name="openai-node", packages=("openai@7.53.0",)),
-        run=_script("openai_node.mjs"),
+        run=script("openai_node.mjs"),
     ),
     Case(
         name="ai-sdk-7",
         what=NpmSet(name="ai-sdk-7", packages=("ai@7.0.169", "@ai-sdk/openai@4.0.114", "zod@4")),
-        run=_script("ai_sdk.mjs"),
+        run=script("ai_sdk.mjs"),
     ),
     Case(
         name="ai-sdk-6",
         what=NpmSet(name="ai-sdk-6", packages=("ai@6.0.326", "@ai-sdk/openai@3.0.139", "zod@4")),
-        run=_script("ai_sdk.mjs"),
+        run=script("ai_sdk.mjs"),
     ),
     Case(
         name="pydantic-ai",
         what=PythonSet(name="pydantic-ai", packages=("pydantic-ai-slim[openai]==2.66.0",)),
-        run=_script("pydantic_ai_run.py"),
+        run=script("pydantic_ai_run.py"),
     ),
     Case(
         name="langchain",
         what=PythonSet(name="langchain", packages=("langchain-openai==1.7.3",)),
-        run=_script("langchain_run.py"),
+        run=script("langchain_run.py"),
     ),
     Case(
         name="openai-agents",
         what=PythonSet(name="openai-agents", packages=("openai-agents==0.24.0",)),
-        run=_script("openai_agents_run.py"),
+        run=script("openai_agents_run.py"),
     ),
     Case(
         name="smolagents",
         what=PythonSet(name="smolagents", packages=("smolagents[mcp,openai]==1.26.0", "mcp<2")),
-        run=_script("smolagents_run.py"),
+        run=script("smolagents_run.py"),
     ),
 )

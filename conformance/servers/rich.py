@@ -5,6 +5,7 @@ It is written without an SDK, so that nothing leaves out what the SDK does not k
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ ICONS = [{"src": f"data:image/png;base64,{PNG}", "mimeType": "image/png", "sizes
 META = {"example.com/key": {"deep": [1, 2.5, None, True]}}
 ANNOTATED = {"audience": ["user", "assistant"], "priority": 0.5, "lastModified": "2026-01-01T00:00:00Z"}
 EMPTY = {"type": "object"}
+PAUSE = 0.02
+"""After each report: some clients drop those that come together with the result."""
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 
 RICH: Json = {
@@ -201,6 +204,7 @@ class RichServer:
         for done in (0.25, 0.5, 1):
             said = {"progressToken": token, "progress": done, "total": 1, "message": f"{done} done"}
             _send({"method": "notifications/progress", "params": said})
+            time.sleep(PAUSE)
         return self._told({"progress": "told"}, indent=2)
 
     def _logs(self, _: Json) -> Json:
