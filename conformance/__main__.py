@@ -1,20 +1,23 @@
-"""`python -m conformance`: run the suite's legs, say what failed.
+"""`python -m conformance`: run the suite's legs, then other people's servers and clients, and say what failed.
 
 Above: `make conformance`. What is meant to fail is in `exceptions.toml`; anything else makes the exit code 1. The runs
-of other programs are for comparison: they fail nothing, except the fixture itself, which must be complete.
+of other proxies are for comparison: they fail nothing, except the fixture itself, which must be complete.
 """
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.document import write_into
 from bench.processes import BenchError
-from conformance import authorization_leg, client_leg, inspector, server_leg
+from conformance import authorization_leg, client_leg, server_leg
+from conformance.clients.__main__ import run_clients
+from conformance.clients.mcp_cases import MCP_CASES
 from conformance.plan import Leg, Plan
 from conformance.results import AUTHORIZATION, CLIENT, FAILED, LEGS, OURS, REVISIONS, SERVER, WARNED, Run
+from conformance.servers.__main__ import compare_servers
 from conformance.subjects import DIRECT, SUBJECTS
 from conformance.suite import SuiteError, installed
 from conformance.table import document
@@ -22,6 +25,8 @@ from conformance.verdict import judge, read_exceptions, report
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "conformance.md"
+SERVERS, CLIENTS = BESIDES = ("servers", "clients")
+"""What is run besides the suite: other people's servers behind the gateway, and clients in front of it."""
 RUN: Mapping[str, Leg] = {SERVER: server_leg.run, CLIENT: client_leg.run, AUTHORIZATION: authorization_leg.run}
 
 
@@ -39,9 +44,10 @@ def main() -> int:
                 only=tuple(given.scenario or ()),
                 legacy=given.legacy_upstream,
             )
-            runs, holds = _runs(plan, given.leg or LEGS)
+            parts = given.leg or (*LEGS, *BESIDES)
+            runs, holds = _runs(plan, tuple(part for part in parts if part in LEGS))
             if not plan.only and plan.has(OURS):
-                print(inspector.look(plan))
+                holds = _besides(parts) and holds
     except (SuiteError, BenchError) as fault:
         sys.stderr.write(f"{fault}\n")
         return 1
@@ -52,7 +58,8 @@ def main() -> int:
 
 def _arguments() -> Namespace:
     parser = ArgumentParser(prog="python -m conformance", description="The MCP project's suite against the gateway.")
-    parser.add_argument("--leg", action="append", choices=LEGS, help="this one only; may be given twice")
+    parts = (*LEGS, *BESIDES)
+    parser.add_argument("--leg", action="append", choices=parts, help="this one only; may be given twice")
     parser.add_argument("--revision", action="append", choices=REVISIONS, help="this one only; may be given twice")
     parser.add_argument("--subject", action="append", metavar="NAME", help=f"one of {', '.join(SUBJECTS)}; may repeat")
     parser.add_argument("--scenario", action="append", metavar="NAME", help="this one only; may be given twice")
@@ -80,8 +87,15 @@ def _runs(plan: Plan, legs: tuple[str, ...]) -> tuple[list[Run], bool]:
             else:
                 failed = [check.name for check in run.checks if check.status in (FAILED, WARNED)]
                 print("\n      ".join([f"— {run.totals}", *failed]), flush=True)
-    print("\n".join(["—", *(run.totals for run in runs)]), flush=True)
+    if runs:
+        print("\n".join(["—", *(run.totals for run in runs)]), flush=True)
     return runs, holds
+
+
+def _besides(parts: Sequence[str]) -> bool:
+    """Whether other people's servers and clients see what they should."""
+    same = compare_servers() if SERVERS in parts else True
+    return (run_clients(MCP_CASES) if CLIENTS in parts else True) and same
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from conformance.results import CLIENT, EXTENSIONS, FAILED, Check
 
 HOME = Path(__file__).parent.parent / ".conformance"
 KEY_MODULE = Path(__file__).with_name("key.mjs")
-PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0")
+INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
+PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", INSPECTOR)
 NODE_PACKAGE = "node@22"
 NODE_FROM = (22, 19)
 INSTALL_SECONDS = 600

@@ -1,8 +1,8 @@
 """`python -m conformance.clients [--only NAME]… [--mcp]`: install each program, run it unchanged, say what held.
 
-Above: `make clients`, and `make conformance` for the clients of MCP. One gateway and one scripted model serve those that
-talk to models, another gateway in front of a server the clients of MCP, on free ports of loopback. The exit code is 1
-when anything did not hold.
+Above: `make clients`, and `make conformance` for the clients of MCP. One gateway and one scripted model serve those
+that talk to models, another gateway in front of a server the clients of MCP, on free ports of loopback. The exit code
+is 1 when anything did not hold.
 """
 
 import sys

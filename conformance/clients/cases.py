@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from bench.processes import KEY
 from conformance.clients.dialogue import Json, heard_in
-from conformance.clients.installing import NpmSet, PythonSet
+from conformance.clients.installing import NpmSet, PythonSet, SuiteSet
 from conformance.clients.model import ChatModel
 from conformance.suite import SuiteError
 
@@ -57,7 +57,7 @@ class Case(Struct, frozen=True, kw_only=True):
     """A program, and whether it works."""
 
     name: str
-    what: NpmSet | PythonSet
+    what: NpmSet | PythonSet | SuiteSet
     run: "Callable[[Case, Scene], Checks]"
     is_mcp: bool = False
     """It is a client of `/mcp` and of nothing else: it needs no model, but a server with everything MCP has."""
@@ -97,6 +97,7 @@ def script(name: str, **environment: str) -> Callable[[Case, Scene], Checks]:
             node = shutil.which("node")
             if node is None:
                 raise SuiteError(f"Node.js is needed for {case.name} and was not found. Install it.")
+            assert isinstance(case.what, NpmSet)
             copy = case.what.folder / name  # modules are found from where a script lies
             shutil.copyfile(PROGRAMS / name, copy)
             command = [node, str(copy)]

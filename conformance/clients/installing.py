@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from conformance.suite import HOME, SuiteError
+from conformance.suite import HOME, SuiteError, installed
 
 CLIENTS = HOME / "clients"
 INSTALL_SECONDS = 600
@@ -59,6 +59,15 @@ class PythonSet(Struct, frozen=True, kw_only=True):
         make = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(self.folder / ".venv")]
         add = [uv, "pip", "install", "--quiet", "--python", str(self.python), *self.packages]
         _install(self.folder, self.packages, make, add)
+
+
+class SuiteSet(Struct, frozen=True, kw_only=True):
+    """What is installed together with the suite."""
+
+    packages: tuple[str, ...]
+
+    def install(self) -> None:
+        installed()
 
 
 def _install(folder: Path, packages: tuple[str, ...], *commands: list[str]) -> None:

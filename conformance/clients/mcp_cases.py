@@ -1,10 +1,14 @@
-"""Clients of MCP: the SDKs, FastMCP and mcp-remote, each against `/mcp` in front of a server with everything MCP has.
+"""Clients of MCP: Inspector, the SDKs, FastMCP and mcp-remote, each against `/mcp` in front of `servers/rich.py`.
 
-Above: `__main__.py`. MCP Inspector is run by `conformance/inspector.py`.
+Above: `__main__.py`.
 """
 
-from conformance.clients.cases import Case, script
-from conformance.clients.installing import NpmSet, PythonSet
+from typing import Any
+
+from bench.processes import KEY
+from conformance.clients.cases import Case, Checks, Scene, script
+from conformance.clients.installing import NpmSet, PythonSet, SuiteSet
+from conformance.suite import INSPECTOR, inspect, installed
 
 TYPESCRIPT = "@modelcontextprotocol/sdk@1.32.2"
 REMOTE = NpmSet(name="mcp-remote", packages=("mcp-remote@0.15.1", TYPESCRIPT))
@@ -16,7 +20,32 @@ def _typescript_2(mode: str) -> Case:
     return Case(name=f"mcp-typescript-2-{mode}", what=what, run=run, is_mcp=True)
 
 
+def _inspector(_: Case, scene: Scene) -> Checks:
+    """Its command line, which connects anew for each request."""
+    tools = installed()
+
+    def ask(method: str, *asked: str) -> dict[str, Any]:
+        wanted = ("--method", method, *asked)
+        return inspect(tools, url=f"{scene.url}/mcp", key=KEY, folder=scene.folder, asked=wanted)
+
+    listed = {name: ask(f"{name}/list").get(name, []) for name in ("tools", "resources", "prompts")}
+    called = ask("tools/call", "--tool-name", "rich", "--tool-arg", "text=hello")
+    read = ask("resources/read", "--uri", "rich://item/7")
+    got = ask("prompts/get", "--prompt-name", "rich", "--prompt-args", "topic=fields")
+    templates = ask("resources/templates/list").get("resourceTemplates", [])
+    return {
+        "lists tools": any(tool["name"] == "rich" and tool.get("icons") for tool in listed["tools"]),
+        "calls a tool": called.get("structuredContent") == {"text": "hello", "half": 0.5},
+        "lists resources": any(one["uri"] == "rich://text" and one.get("size") for one in listed["resources"]),
+        "lists templates": any(one["uriTemplate"] == "rich://item/{id}" for one in templates),
+        "reads a resource": [one.get("text") for one in read.get("contents", [])] == ["Item 7"],
+        "lists prompts": any(one["name"] == "rich" and one.get("arguments") for one in listed["prompts"]),
+        "gets a prompt": got.get("messages", [{}])[0].get("content", {}).get("text") == "About fields",
+    }
+
+
 MCP_CASES = (
+    Case(name="inspector", what=SuiteSet(packages=(INSPECTOR,)), run=_inspector, is_mcp=True),
     Case(
         name="mcp-typescript-1",
         what=NpmSet(name="mcp-typescript-1", packages=(TYPESCRIPT,)),

@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,6 +28,7 @@ from conformance.servers.view import MODERN, Json, viewing
 from conformance.suite import SuiteError
 
 LEGACY = "2025-11-25"
+REVISIONS = (LEGACY, MODERN)
 STARTED_WITHIN = 60.0
 ROOT = Path(__file__).parent.parent.parent
 
@@ -51,25 +53,23 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 def main() -> int:
     """The exit code: 0 when nothing differs but what is meant to."""
-    warnings.simplefilter("ignore")  # the older revision has what the SDK calls deprecated
     names = [case.name for case in CASES]
     parser = ArgumentParser(prog="python -m conformance.servers", description="Other people's servers, unchanged.")
     parser.add_argument("--only", action="append", choices=names, help="this one only; may be given several times")
-    parser.add_argument("--revision", action="append", choices=(LEGACY, MODERN), help="this one only")
+    parser.add_argument("--revision", action="append", choices=REVISIONS, help="this one only")
     given = parser.parse_args()
-    compared = compare_all(given.only or names, given.revision or [LEGACY, MODERN])
-    return 0 if all(one.holds for one in compared) else 1
+    return 0 if compare_servers(given.only or names, given.revision or REVISIONS) else 1
 
 
-def compare_all(names: list[str], revisions: list[str]) -> list[Comparison]:
-    """Those servers, printed as they come."""
-    found: list[Comparison] = []
+def compare_servers(names: Sequence[str] = (), revisions: Sequence[str] = REVISIONS) -> bool:
+    """Compare these servers, or all, and print how they fared; whether nothing differs but what is meant to."""
+    warnings.simplefilter("ignore")  # the older revision has what the SDK calls deprecated
+    holds = True
     for case in CASES:
-        if case.name in names:
-            for one in _compared(case, revisions):
-                found.append(one)
-                print(report(one), flush=True)
-    return found
+        for one in _compared(case, revisions) if not names or case.name in names else ():
+            print(report(one), flush=True)
+            holds = holds and one.holds
+    return holds
 
 
 def report(one: Comparison) -> str:
@@ -83,7 +83,7 @@ def report(one: Comparison) -> str:
     return "\n".join([head, *lines])
 
 
-def _compared(case: ServerCase, revisions: list[str]) -> list[Comparison]:
+def _compared(case: ServerCase, revisions: Sequence[str]) -> list[Comparison]:
     try:
         if case.what is not None:
             case.what.install()

@@ -236,7 +236,6 @@ VALIDATED = "The gateway checks arguments itself, and says so in its own words."
 ACTABLE = "A server's error is a result with isError, so that a model can act on it."
 NAMELESS = "Since 2026-07-28 a url that is to be opened has no id."
 NO_SUBSCRIBE = "Since 2026-07-28 a client listens for updates and does not subscribe to them."
-TASK = "It runs only as a task of 2025-11-25, an experiment that a later revision has taken back."
 NOT_FOUND = "A resource that is not there has another number since 2026-07-28."
 
 CASES = (
@@ -260,7 +259,6 @@ CASES = (
         script=_everything,
         answers=Answers(form={"name": "Ada", "check": True}),
         expected=(
-            Expected(r"tools\.simulate-research-query", TASK),
             Expected(r"call echo nothing\.result\.content\[0\]\.text", VALIDATED),
             Expected(r"call trigger-url-elicitation\.asked\[0\]\.params\.elicitationId", NAMELESS, MODERN),
         ),

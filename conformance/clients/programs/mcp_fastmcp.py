@@ -6,6 +6,7 @@ import os
 
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
+from mcp import MCPError
 from mcp.types import PromptReference
 
 
@@ -34,7 +35,7 @@ async def main() -> None:
         try:
             await client.read_resource("rich://nothing")
             missing = ""
-        except Exception as fault:
+        except MCPError as fault:
             missing = str(fault)
         prompts = await client.list_prompts()
         got = await client.get_prompt("rich", {"topic": "fields"})
