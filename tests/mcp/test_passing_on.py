@@ -2,17 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import mcp.types as t
 import msgspec
 import pytest
+from mcp import Client
 
-from tests.mcp.scene import KEY, Scene, mcp_scene
+from tests.mcp.scene import BOTH, KEY, META, VERSION, Scene, mcp_scene
 from tests.requirement import requirement
-from tests.sources.mcp.scene import http_server
+from tests.sources.mcp.scene import HttpServer, http_server
 from tests.waiting import eventually_async
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
@@ -34,12 +36,17 @@ prefix = "legacy_"
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, HttpServer]]:
     with (
         http_server(tmp_path_factory.mktemp("modern")) as modern,
         http_server(tmp_path_factory.mktemp("legacy"), legacy=True) as legacy,
     ):
-        yield CONFIG.format(modern=modern.url, legacy=legacy.url)
+        yield {"modern": modern, "legacy": legacy}
+
+
+@pytest.fixture
+def config(servers: dict[str, HttpServer]) -> str:
+    return CONFIG.format(modern=servers["modern"].url, legacy=servers["legacy"].url)
 
 
 async def listed(scene: Scene) -> None:
@@ -166,3 +173,78 @@ async def test_a_key_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
             call = {"name": "echo", "arguments": {"text": "a"}}
             answer = await scene.ask("tools/call", call, meta={IDEMPOTENCY: key})
             assert answer.json()["error"]["code"] == -32602
+
+
+async def read_book(client: Client, book: str, back: str, **more: Any) -> str:
+    result = await client.read_resource(f"{book}://book" if back == "modern" else own(book), **more)
+    return str(result.contents[0].text)  # type: ignore[union-attr]
+
+
+def own(book: str) -> str:
+    """Both servers have the same URIs; the later one's are offered under the gateway's scheme."""
+    return f"jackfield://legacy/{book}%3A%2F%2Fbook"
+
+
+async def get_prompt(client: Client, book: str, back: str, **more: Any) -> str:
+    result = await client.get_prompt(f"{back}_{book}", **more)
+    return str(result.messages[0].content.text)  # type: ignore[union-attr]
+
+
+@requirement("MCP2-client-requests")
+@pytest.mark.parametrize("front", ERAS)
+@pytest.mark.parametrize("back", BACKS)
+async def test_resources_and_prompts_may_ask_the_client_too(tmp_path: Path, config: str, front: str, back: str) -> None:
+    async def answer(_context: Any, _params: Any) -> t.ElicitResult:
+        return t.ElicitResult(action="accept", content={"name": "Ada"})
+
+    async with mcp_scene(tmp_path, config) as scene, scene.client(mode=front, elicitation_callback=answer) as client:
+        await listed(scene)
+        for use in (read_book, get_prompt):
+            async with asyncio.timeout(10):
+                assert await use(client, "asking", back) == 'accept {"name": "Ada"}'
+
+
+@requirement("MCP2-reads-are-cancelled")
+@pytest.mark.parametrize("front", ERAS)
+@pytest.mark.parametrize("back", BACKS)
+async def test_progress_of_a_read_comes_back_and_its_cancellation_reaches_the_server(
+    tmp_path: Path, servers: dict[str, HttpServer], front: str, back: str
+) -> None:
+    state = servers[back].state
+    config = f'[sources.far]\nkind = "mcp"\nurl = "{servers[back].url}"\n'
+    async with mcp_scene(tmp_path, config) as scene, asyncio.timeout(20):
+        await listed(scene)
+        session = None if front != "legacy" else await scene.shake_hands()
+        for method, params in (("resources/read", {"uri": "slow://book"}), ("prompts/get", {"name": "slow"})):
+            for mark in ("hanging", "stopped"):
+                (state / mark).unlink(missing_ok=True)
+            async with raw_request(scene, method, params, session) as lines:
+                told = await anext(lines)
+                assert told["params"] == {
+                    "progressToken": "p",
+                    "progress": 1.0,
+                    "total": 2.0,
+                    "message": "half a page",
+                }
+                await eventually_async((state / "hanging").exists)
+                if session is not None:
+                    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
+                    assert (await scene.post(cancel, headers=session)).status_code == 202
+                    assert "error" in await anext(lines)
+            await eventually_async((state / "stopped").exists)
+
+
+@asynccontextmanager
+async def raw_request(
+    scene: Scene, method: str, params: dict[str, Any], session: dict[str, str] | None
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """The messages that answer one request. Leaving the block closes the connection, which cancels in the new era."""
+    headers = {"x-api-key": KEY, "accept": BOTH, **(session or {})}
+    meta: dict[str, Any] = {"progressToken": "p"}
+    if session is None:
+        meta |= META
+        name = params.get("uri") or params["name"]
+        headers |= {"mcp-protocol-version": VERSION, "mcp-method": method, "mcp-name": name}
+    body = {"jsonrpc": "2.0", "id": 9, "method": method, "params": {**params, "_meta": meta}}
+    async with scene.http.stream("POST", "/mcp", json=body, headers=headers) as response:
+        yield (msgspec.json.decode(line[6:]) async for line in response.aiter_lines() if line.startswith("data: {"))

@@ -13,6 +13,12 @@ from tests.sources.manifest.scene import TOOLS
 from tests.stories.services import Served, execute, knows, listening, names, scenario, served, settled, tool_file
 from tests.waiting import eventually_async
 
+STEPS = '''
+async def steps(ctx) -> str:
+    """Tell how far it is."""
+    ctx.progress(1, 2, "half way")
+    return "there"
+'''
 SLOW = 'import asyncio\n\nasync def slow() -> str:\n    """Take long."""\n    await asyncio.sleep(30)\n    return ""\n'
 
 
@@ -121,6 +127,27 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_gateway_that_runs_it
         assert (await settled(first.client, there["id"]))["status"] == "cancelled"
         assert (await settled(last.client, here["id"]))["status"] == "cancelled"
         assert (await asking).status_code in (200, 202)
+
+
+@requirement("MCP2-peer-progress")
+async def test_the_progress_of_a_call_at_another_gateway_is_told_here(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    config = tool_file(tmp_path / "first", "greet")
+    (tmp_path / "first/tools/steps.py").write_text(STEPS)
+    async with (
+        served(tmp_path / "first", config) as first,
+        served(tmp_path / "middle", knows("first", first.url)) as middle,
+        served(tmp_path / "last", knows("middle", middle.url)) as last,
+    ):
+        accept = {"accept": "text/event-stream"}
+        for gateway in (middle, last):
+            told = await gateway.client.post(f"{TOOLS}/steps/execute", json={"arguments": {}}, headers=accept)
+            assert "event: call.progress" in told.text, told.text
+            assert '"progress":{"progress":1.0,"total":2.0,"message":"half way"' in told.text
+            assert '"result":"there"' in told.text
+        assert (await execute(last.client, "steps")).json()["result"] == "there"
+        refused = await last.client.post(f"{TOOLS}/steps/execute", json={"arguments": {"x": 1}}, headers=accept)
+        assert refused.status_code == 400
 
 
 async def running_at(gateway: Served) -> list[dict[str, Any]]:

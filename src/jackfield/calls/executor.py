@@ -478,6 +478,7 @@ class Executor:
             space_id=call.space_id,
             timeout_ms=call.timeout_ms,
             report=partial(self._report, call, entry.tool.metadata.sensitive_output),
+            is_followed=self.events.is_followed,
             hold=running.hold,
             note=partial(self._note, call, entry.tool.metadata.sensitive_output),
             ask=partial(self.ask, running),

@@ -99,6 +99,10 @@ def _trace_nothing(_: str) -> None:
     """Where nobody keeps tracebacks."""
 
 
+def _is_never_followed(_: str) -> bool:
+    return False
+
+
 def _note_nothing(_: LogNote) -> None:
     return
 
@@ -124,6 +128,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
     timeout_ms: int
     report: Callable[[Progress], None]
     """Tells whoever follows the call how far it is. Never blocks."""
+    is_followed: Callable[[str], bool] = _is_never_followed
+    """Whether anybody follows the call of this id now; then its progress is worth some effort."""
     hold: Callable[[float], AbstractContextManager[None]] = _hold_nothing
     """`with hold(seconds)`: the deadline stands still, for at most so long: what happens now is not the tool's work."""
     note: Callable[[LogNote], None] = _note_nothing

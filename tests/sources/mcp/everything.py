@@ -115,6 +115,38 @@ class Everything:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name}")
         return await self.tools[params.name][1](ctx, params)
 
+    async def on_resources(self, _: Ctx, __: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+        uris = ("slow://book", "asking://book")
+        return t.ListResourcesResult(resources=[t.Resource(uri=uri, name=uri.partition(":")[0]) for uri in uris])
+
+    async def on_read(
+        self, ctx: Ctx, params: t.ReadResourceRequestParams
+    ) -> t.ReadResourceResult | t.InputRequiredResult:
+        """One resource takes for ever, the other asks for a name."""
+        if str(params.uri) == "slow://book":
+            await ctx.session.report_progress(1, 2, "half a page")
+            await self.hang(ctx, t.CallToolRequestParams(name="hang"))
+        answer = await self.ask(ctx, params)
+        if isinstance(answer, t.InputRequiredResult):
+            return answer
+        (block,) = answer.content
+        assert isinstance(block, t.TextContent)
+        return t.ReadResourceResult(contents=[t.TextResourceContents(uri=params.uri, text=block.text)])
+
+    async def on_prompts(self, _: Ctx, __: t.PaginatedRequestParams | None) -> t.ListPromptsResult:
+        return t.ListPromptsResult(prompts=[t.Prompt(name="slow"), t.Prompt(name="asking")])
+
+    async def on_prompt(self, ctx: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult | t.InputRequiredResult:
+        """As with the resources."""
+        if params.name == "slow":
+            await ctx.session.report_progress(1, 2, "half a page")
+            await self.hang(ctx, t.CallToolRequestParams(name="hang"))
+        answer = await self.ask(ctx, params)
+        if isinstance(answer, t.InputRequiredResult):
+            return answer
+        (block,) = answer.content
+        return t.GetPromptResult(messages=[t.PromptMessage(role="user", content=block)])
+
     async def echo(self, _: Ctx, params: t.CallToolRequestParams) -> Answer:
         return said(text((params.arguments or {})["text"]))
 
@@ -161,7 +193,7 @@ class Everything:
             (self.state / "stopped").touch()
         return said()
 
-    async def ask(self, ctx: Ctx, params: t.CallToolRequestParams) -> Answer:
+    async def ask(self, ctx: Ctx, params: Any) -> Answer:
         """Ask for a name, as the era does it."""
         wanted: Any = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
         if ctx.protocol_version < "2026":
@@ -290,6 +322,10 @@ def build(everything: Everything, *, legacy: bool) -> Fixture:
         on_call_tool=everything.on_call,
         on_subscriptions_listen=everything.listen,
         on_set_logging_level=everything.on_level,
+        on_list_resources=everything.on_resources,
+        on_read_resource=everything.on_read,
+        on_list_prompts=everything.on_prompts,
+        on_get_prompt=everything.on_prompt,
     )
 
     async def watch(ctx: Ctx, call_next: Callable[[Ctx], Awaitable[Any]]) -> Any:

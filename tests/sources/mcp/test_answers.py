@@ -77,6 +77,7 @@ async def the_tools_are_listed(far: Scene) -> None:
     assert far.tools["count"].annotations == {"idempotentHint": True, "title": "Counter"}
     assert not far.tools["count"].metadata.idempotent, "what a server says of itself opens nothing"
     assert all(far.source.can_execute(tool) for tool in far.tools.values())
+    assert (await far.source.refresh()).faults == (), "a server need not have templates of resources"
 
 
 async def answers_keep_their_shape(far: Scene) -> None:

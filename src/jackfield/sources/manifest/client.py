@@ -35,6 +35,7 @@ from jackfield.sources.manifest.responses import (
     page_in,
     record_look,
 )
+from jackfield.sources.manifest.streaming import ACCEPT, read_answer
 from jackfield.sources.outgoing import (
     MAX_BYTES,
     Outgoing,
@@ -85,11 +86,14 @@ class ServiceClient:
         self._cluster_id = cluster_id
         self._lost = lost
 
-    async def run(self, invocation: Invocation) -> Done | Failed | Begun:
-        """One call of a tool. Raises `SourceUnavailable` where the service was not reached at all."""
+    async def run(self, invocation: Invocation, *, is_peer: bool = False) -> Done | Failed | Begun:
+        """One call of a tool. Raises `SourceUnavailable` where the service was not reached at all.
+
+        `is_peer`: the service is a gateway, which tells how far a call is.
+        """
         tool = invocation.tool
         try:
-            response = await self._response(invocation)
+            response = await self._response(invocation, is_peer=is_peer)
         except Unfillable as fault:
             return Failed(fault.code, fault.message)
         except OutgoingTimedOut:
@@ -170,6 +174,8 @@ class ServiceClient:
                         state = await self.poll(invocation, begun.reference)
                         if state.outcome is not None:
                             return state.outcome
+                        if state.progress is not None:
+                            invocation.report(state.progress)
                     await asyncio.sleep(delays.next())
         except asyncio.CancelledError:
             # Nobody would get its result any more, so it must not run because somebody there approves it later.
@@ -234,13 +240,16 @@ class ServiceClient:
             offset = page.next_offset
         return Done(Raw(bytes(body))) if digest_of(bytes(body)) == notice.digest else _damaged(tool)
 
-    async def _response(self, invocation: Invocation) -> OutgoingResponse:
+    async def _response(self, invocation: Invocation, *, is_peer: bool = False) -> OutgoingResponse:
         """The service's response to one call. Raises `OutgoingError` and `Unfillable`."""
         template = self._options.template(invocation.tool)
         if template is None:
             body = msgspec.json.encode({"arguments": invocation.arguments})
             endpoint = self._endpoint(invocation.tool)
-            return await self._send("POST", endpoint, invocation, headers=self._headers(invocation), content=body)
+            headers = self._headers(invocation)
+            if is_peer and invocation.is_followed(invocation.call_id):
+                return await self._stream(endpoint, invocation, headers=headers, content=body)
+            return await self._send("POST", endpoint, invocation, headers=headers, content=body)
         message = message_of(template, invocation.arguments)
         json = {"accept": "application/json", "content-type": "application/json"}
         return await self._send(
@@ -305,6 +314,24 @@ class ServiceClient:
                     raise
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
+
+    async def _stream(
+        self, url: str, invocation: Invocation, *, headers: Mapping[str, str], content: bytes
+    ) -> OutgoingResponse:
+        """As `_send`, with the progress of the call on the way."""
+        wanted = {**{name.lower(): value for name, value in headers.items()}, "accept": ACCEPT}
+        try:
+            async with asyncio.timeout(invocation.timeout_ms / 1000):
+                response = await self._outgoing.send(
+                    "POST", url, headers=wanted, content=content, named_by=self._options.url
+                )
+                return await read_answer(response, invocation, max_bytes=MAX_RESPONSE)
+        except TimeoutError:
+            raise OutgoingTimedOut(f"'{self._name}' did not answer in time.") from None
+        except OutgoingUnreachable:
+            if not invocation.tool.metadata.idempotent:
+                raise
+        return await self._send("POST", url, invocation, headers=headers, content=content)
 
     def _headers(self, invocation: Invocation) -> dict[str, str]:
         came_through = via.get()

@@ -320,7 +320,7 @@ class ManifestSource:
         """
         ends = time.monotonic() + invocation.timeout_ms / 1000 - DEADLINE_MARGIN
         try:
-            return await self._client.run(invocation)
+            return await self._client.run(invocation, is_peer=bool(self._fetcher.cluster_id))
         except asyncio.CancelledError:
             is_known = self._fetcher.cluster_id and self._options.template(invocation.tool) is None
             if is_known and time.monotonic() < ends:

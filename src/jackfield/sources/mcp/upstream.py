@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from msgspec import Raw, Struct
 
 from jackfield.model.skill import EXTENSION as SKILLS
-from jackfield.protocol.jsonrpc import RpcError
+from jackfield.protocol.jsonrpc import METHOD_NOT_FOUND, RpcError
 from jackfield.sources.foreign import MAX_TOOLS
 from jackfield.sources.logs import SourceLogs
 from jackfield.sources.mcp.connection import Connection
@@ -180,6 +180,8 @@ class Upstream:
         except TimeoutError:
             offered.failures[member] = UpstreamLost(f"The server did not answer {method} within {seconds:g} s.")
         except (McpClientError, RpcError) as fault:
+            if isinstance(fault, RpcError) and fault.number == METHOD_NOT_FOUND and member != "tools":
+                return  # most servers with resources have no templates, and many then lack the method
             offered.failures[member] = fault
 
     async def release(self, user: User) -> None:
