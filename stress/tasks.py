@@ -28,6 +28,7 @@ PAUSE = 0.05
 REJECTED = 0.2
 REPEATABLE = 0.3
 """The shares of tasks that are rejected, and whose tool may be run again."""
+MOST_STARTS = {"charge": 1, "look_up": 3}
 FINAL = ("completed", "failed", "cancelled")
 VERSION = "2026-07-28"
 META = {
@@ -198,12 +199,12 @@ async def _judge(report: Report, lives: list[Life], people: People, starts: Coun
         if status == "rejected":
             report.expect(not life.is_approved and begun == 0, f"task {life.n} was rejected and began {begun} times")
         elif status == "completed":
-            most = 3 if life.tool == "look_up" else 1
-            report.expect(1 <= begun <= most, f"task {life.n} is completed and began {begun} times")
+            report.expect(1 <= begun <= MOST_STARTS[life.tool], f"task {life.n} is completed and began {begun} times")
         else:
-            code = (record["error"] or {}).get("code")
+            code, attempts = (record["error"] or {}).get("code"), record["attempt"]
             report.expect(code == "interrupted", f"task {life.n} failed as {code}")
-            report.expect(begun <= 1 and life.tool == "charge", f"task {life.n} was interrupted, {begun} starts")
+            was_tried = begun <= attempts == MOST_STARTS[life.tool]
+            report.expect(was_tried, f"task {life.n} was interrupted in attempt {attempts}, after {begun} starts")
 
 
 def _judge_result(report: Report, life: Life, record: dict[str, Any]) -> None:

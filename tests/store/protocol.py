@@ -269,6 +269,14 @@ def park(world: World, row: Row, *, owner: str, attempt: int) -> Next:
     )
 
 
+def park_operation(world: World, row: Row, *, attempt: int) -> Next:
+    """T13: its work goes on at the tool's owner, and no gateway holds anything."""
+    parked = park(world, row, owner="", attempt=attempt)
+    if parked is None:
+        return None
+    return parked.with_row(replace(parked.rows[row.id], owner=None, offered_to="operation"))
+
+
 def resume(world: World, row: Row, *, owner: str, seen: int) -> Next:
     """The end of T13, by the gateway that parked it and nobody else; `seen` is the attempt that it goes on as."""
     if not is_parked(row) or row.owner != owner:
@@ -322,6 +330,7 @@ CALL_MOVES: dict[str, Rule] = {
         claim,
         reclaim,
         park,
+        park_operation,
         resume,
         interrupt,
         mark_sent,
@@ -338,8 +347,8 @@ def server_left(world: World, *, client: str, gateway: str) -> World:
 
 
 def release_all(world: World) -> World:
-    """By the sweeper: servers are gone with their gateway too."""
-    return release(_left(world, lambda row: row.offered_to is not None and world.is_dead(row.offered_by)))
+    """By the sweeper: servers are gone with their gateway too. Work that goes on at its owner was offered by none."""
+    return release(_left(world, lambda row: row.offered_by is not None and world.is_dead(row.offered_by)))
 
 
 def _left(world: World, had: Callable[[Row], bool]) -> World:

@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from jackfield.agents.cycle_transactions import agents_to_wake, cycle_from, orphaned_cycles
+from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import call_from
 from jackfield.calls.transactions import Moved, Report
@@ -219,6 +220,9 @@ PLAYERS: dict[str, Player] = {
     "claim": lambda store, id_, owner: store.write(partial(call_tx.claim, id_, owner=owner)),
     "reclaim": lambda store, id_, owner, seen: store.write(partial(call_tx.reclaim, id_, owner=owner, seen=seen)),
     "park": lambda store, id_, owner, attempt: _parked(store, id_, owner=owner, attempt=attempt),
+    "park_operation": lambda store, id_, attempt: store.write(
+        partial(operation_tx.park_operation, id_, Raw(b"{}"), attempt=attempt)
+    ),
     "resume": lambda store, id_, owner, seen: _resumed(store, id_, owner=owner, attempt=seen),
     "interrupt": lambda store, id_, owner: store.write(
         partial(call_tx.settle_parked, id_, _failed("interrupted"), owner=owner)

@@ -85,6 +85,7 @@ TAKES: dict[str, tuple[str, ...]] = {
     "claim": ("owner",),
     "reclaim": ("owner", "seen"),
     "park": ("owner", "attempt"),
+    "park_operation": ("attempt",),
     "resume": ("owner", "seen"),
     "interrupt": ("owner",),
     "offer": ("client", "gateway"),
@@ -96,7 +97,7 @@ GROUPS = {
     "wait": ("abandon", "report"),
     "approve": ("approve_to_run", "approve_to_wait", "claim"),
     "take_over": ("reclaim", "executed"),
-    "park_and_resume": ("park", "resume", "interrupt", "executed"),
+    "park_and_resume": ("park", "park_operation", "resume", "interrupt", "executed"),
     "deliver": ("mark_sent", "give"),
     "hand_out": ("offer", "report"),
 }

@@ -384,6 +384,7 @@ def test_every_store_moves_as_the_protocol_says(kind: str, bench: Bench) -> None
         ("flip_one", "deadline <=", "0 <="),
         ("claim", "AND attempt = 0", ""),
         ("park", "AND attempt = ?", "AND ? IS NOT NULL"),
+        ("park_operation", "AND attempt = ?", "AND ? IS NOT NULL"),
         ("resume", "AND owner = ?", "AND ? IS NOT NULL"),
         ("settle_parked", "status = 'pending'", "status IN ('pending', 'completed')"),
         ("give_to_inbox", "AND sent_at IS NULL", ""),
