@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import mcp.types as t
 import pytest
 from mcp import Client
 
+from jackfield.calls.rows import CallFilter, call_page
 from tests.harness.in_process import KEY, make_gateway, serve_on_port
 from tests.harness.process import start_gateway
 from tests.mcp.library import Library, library
@@ -22,6 +24,56 @@ from tests.waiting import eventually_async
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 GROUPS = '[groups.notes]\ntools = ["docs:*"]\n'
+
+
+TALKING = """
+[sources.local]
+kind = "files"
+path = "tools/*.py"
+"""
+STEPS = '''
+import asyncio
+
+
+async def steps(ctx) -> str:
+    """Tell two steps."""
+    ctx.progress(1, 2, "one")
+    await asyncio.sleep(0.5)
+    ctx.progress(2, 2, "two")
+    return "there"
+'''
+
+
+@asynccontextmanager
+async def cutting_proxy(url: str, *, after: bytes) -> AsyncIterator[tuple[str, list[bool]]]:
+    """A TCP proxy that cuts the first connection over which these bytes come back; its url, and whether it has."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    cut: list[bool] = []
+
+    async def pipe(reader: asyncio.StreamReader, *writers: asyncio.StreamWriter, watched: bool) -> None:
+        try:
+            while data := await reader.read(65_536):
+                writers[0].write(data)
+                await writers[0].drain()
+                if watched and not cut and after in data:
+                    cut.append(True)
+                    break
+        except OSError:
+            pass
+        for writer in writers:
+            writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(
+            pipe(reader, far_writer, writer, watched=False), pipe(far_reader, writer, far_writer, watched=True)
+        )
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", cut
+    finally:
+        server.close()
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +203,27 @@ async def test_subscriptions_outlive_the_gateway(tmp_path: Path) -> None:
                 await eventually_async(lambda: updated == ["note://one", "note://one"])
         finally:
             await asyncio.to_thread(gateway.stop)
+
+
+@requirement("MCP2-stdio-resumed")
+async def test_a_request_whose_connection_broke_gets_its_response_all_the_same(tmp_path: Path) -> None:
+    """Between the bridge and the gateway stands a proxy that cuts the connection of a call after its first event."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/t.py").write_text(STEPS, encoding="utf-8")
+    async with make_gateway(tmp_path, TALKING) as gateway, serve_on_port(gateway) as url:
+        await gateway.source_registry.settled(within=10)
+        await gateway.catalog.update_aside(gateway.source_registry.listings())
+        told: list[str | None] = []
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            told.append(message)
+
+        async with cutting_proxy(url, after=b"one") as (proxy, cut):
+            env = {"JACKFIELD_URL": proxy, "JACKFIELD_KEY": KEY}
+            async with stdio_client(tmp_path, mode="legacy", env=env) as client, asyncio.timeout(30):
+                result = await client.call_tool("steps", {}, progress_callback=tell)
+                assert getattr(result.content[0], "text", None) == "there"
+        assert cut, "the connection was cut"
+        assert told == ["one", "two"]
+        calls = (await gateway.store.read(partial(call_page, CallFilter(), limit=10))).calls
+        assert [call.tool for call in calls] == ["steps"], "it was made once"

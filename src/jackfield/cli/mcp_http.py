@@ -6,6 +6,7 @@ does not know the session; then the client's handshake is repeated, and what it 
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError
-from jackfield.protocol.jsonrpc import SERVER_ERROR, RpcError, RpcRequest, notification
+from jackfield.protocol.backoff import backoff
+from jackfield.protocol.jsonrpc import SERVER_ERROR, RequestId, RpcError, RpcRequest, notification
 from jackfield.protocol.mcp import (
     HEADER_MISMATCH,
     INITIALIZE,
@@ -25,6 +27,7 @@ from jackfield.protocol.mcp import (
     header_text,
     param_headers,
 )
+from jackfield.protocol.sse import EventParser
 from jackfield.sdk import Client, GatewayUnreachable
 from jackfield.sdk.connection import read_events, segment
 
@@ -34,6 +37,8 @@ PATH = "/mcp"
 SUBSCRIBE = "resources/subscribe"
 UNSUBSCRIBE = "resources/unsubscribe"
 SET_LEVEL = "logging/setLevel"
+RESUME_SECONDS = 20.0
+"""How long a broken stream is tried to be resumed; the gateway keeps it for 30."""
 MOST_KEPT = 1_000
 """Requests that are repeated in a new session: as many as a session has subscriptions."""
 
@@ -86,6 +91,8 @@ class McpGateway:
         self.renewals = 0
         """How many times there was a new session."""
         self._renewing = asyncio.Lock()
+        self._listened: dict[str, str] = {}
+        self._listening = EventParser()
 
     @property
     def has_session(self) -> bool:
@@ -131,18 +138,46 @@ class McpGateway:
     async def _request_once(
         self, request: RpcRequest, line: bytes, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes]:
-        async with self._sent("POST", line, headers) as response:
-            if response.is_error:
-                raise await _fault(response, had_session="Mcp-Session-Id" in headers)
-            if request.method == INITIALIZE:
-                self._handshake = line
-                self._keep_session(response.headers, await response.aread())
-            if response.headers.get("content-type", "").startswith("text/event-stream"):
-                async for event in read_events(response):
-                    if event.data:  # an event without any only has an id
-                        yield event.data.encode()
+        stream = _RequestStream(request)
+        try:
+            async with self._sent("POST", line, headers) as response:
+                if response.is_error:
+                    raise await _fault(response, had_session="Mcp-Session-Id" in headers)
+                if request.method == INITIALIZE:
+                    self._handshake = line
+                    self._keep_session(response.headers, await response.aread())
+                if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                    yield await response.aread()
+                    return
+                async for message in stream.messages(response):
+                    yield message
+        except GatewayGone:
+            if not stream.can_be_resumed:
+                raise
+        if stream.can_be_resumed:
+            async for message in self._resumed(stream):
+                yield message
+
+    async def _resumed(self, stream: "_RequestStream") -> AsyncGenerator[bytes]:
+        """The rest of a request's stream that broke. The request itself is not sent again: its call may be running."""
+        end, attempt = time.monotonic() + RESUME_SECONDS, 0
+        while stream.can_be_resumed:
+            await asyncio.sleep(backoff(attempt))
+            attempt += 1
+            stream.parser.restart()
+            headers = {**self._session, "Last-Event-ID": stream.parser.last_id}
+            try:
+                async with self._sent("GET", b"", headers) as response:
+                    if not response.is_error:
+                        async for message in stream.messages(response):
+                            end, attempt = time.monotonic() + RESUME_SECONDS, 0
+                            yield message
+            except GatewayGone:
+                if time.monotonic() > end:
+                    raise
             else:
-                yield await response.aread()
+                if response.is_error:
+                    raise GatewayGone(f"The gateway has lost the request (HTTP {response.status_code}). See its log.")
 
     async def notify(self, line: bytes) -> None:
         """Send a message that has no response."""
@@ -221,6 +256,41 @@ class McpGateway:
                 yield response
         except httpx2.TransportError as fault:
             raise _gone(self._http, fault) from None
+
+
+class _Envelope(Struct):
+    id: RequestId | None = None
+    method: str | None = None
+
+
+class _RequestStream:
+    """The events of one request, over as many connections as they take."""
+
+    def __init__(self, request: RpcRequest) -> None:
+        self._request = request
+        self.parser = EventParser()
+        self._is_over = False
+
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether the response is not there yet, and events have ids."""
+        return not self._is_over and bool(self.parser.last_id)
+
+    async def messages(self, response: httpx2.Response) -> AsyncGenerator[bytes]:
+        async for event in read_events(response, self.parser):
+            if event.data:
+                self._is_over = _is_response_to(self._request, event.data)
+                yield event.data.encode()
+            if self._is_over:
+                return
+
+
+def _is_response_to(request: RpcRequest, data: str) -> bool:
+    try:
+        message = msgspec.json.decode(data, type=_Envelope)
+    except msgspec.DecodeError:
+        return False
+    return message.method is None and message.id == request.id
 
 
 class _SessionLost(Exception):
