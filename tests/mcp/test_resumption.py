@@ -96,6 +96,16 @@ async def test_a_client_that_comes_back_takes_the_place_of_a_connection_that_may
             assert [event async for event in events] == []
 
 
+async def test_who_names_events_first_gets_a_stream_for_a_short_call_too(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path) as scene:
+        session = {**await scene.shake_hands(), "accept": "text/event-stream, application/json"}
+        answer = await scene.post(call("echo", text="hello"), headers=session)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        first, last = EventParser().feed(answer.content)
+        assert (first.data, first.id, last.id) == ("", "1-0", "1-1")
+        assert "hello" in last.data
+
+
 async def test_the_sdk_client_comes_back_by_itself(tmp_path: Path) -> None:
     async with mcp_scene(tmp_path) as scene, asyncio.timeout(20):
         breaking = BreakingTransport(scene)

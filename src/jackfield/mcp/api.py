@@ -211,7 +211,11 @@ class McpApi:
         session = self._session(request)
         if isinstance(message, RpcRequest):
             caller = self._caller(request, session.revision, session=session, takes_events=takes_events)
-            return await self._respond_to(request, McpExchange(message), caller)
+            exchange = McpExchange(message)
+            if takes_events and prefers_events(request.headers.get(b"accept")):
+                self._begin(request, exchange, caller)
+                return self._stream(request, exchange, caller)
+            return await self._respond_to(request, exchange, caller)
         session.take(message)
         return _ACCEPTED
 
@@ -227,16 +231,19 @@ class McpApi:
         await exchange.wait(within=SOON)
         settled = exchange.outcome
         if settled is None or exchange.needs_stream:
-            session = caller.session if caller.takes_events else None
-            return ExchangeResponse(
-                exchange,
-                streams=request.streams,
-                modern=caller.is_modern,
-                takes_events=caller.takes_events,
-                stream=None if session is None else session.events.open(exchange),
-                primes=session is not None and session.revision == LATEST_HANDSHAKE,
-            )
+            return self._stream(request, exchange, caller)
         return outcome_response(exchange.request.id, settled, modern=caller.is_modern)
+
+    def _stream(self, request: Request, exchange: McpExchange, caller: Caller) -> Response:
+        session = caller.session if caller.takes_events else None
+        return ExchangeResponse(
+            exchange,
+            streams=request.streams,
+            modern=caller.is_modern,
+            takes_events=caller.takes_events,
+            stream=None if session is None else session.events.open(exchange),
+            primes=session is not None and session.revision == LATEST_HANDSHAKE,
+        )
 
 
 MOST = 100
@@ -294,6 +301,14 @@ def accepts_events(accept: bytes | None) -> bool:
         message = "Answers are JSON or events. Send 'Accept: application/json, text/event-stream'."
         raise RpcError(INVALID_REQUEST, message, status=406)
     return bool(kinds & {b"text/event-stream", b"text/*", b"*/*"})
+
+
+def prefers_events(accept: bytes | None) -> bool:
+    """Whether the client names a stream before JSON: then it gets one that it can resume, however short the call."""
+    if accept is None or accept == _BOTH:
+        return False
+    events = accept.find(b"text/event-stream")
+    return events >= 0 and not 0 <= accept.find(b"application/json") < events
 
 
 def routes(server: McpServer, catalog: Catalog, *, groups: Groups, search_tools_above: int) -> list[Route]:
