@@ -51,6 +51,9 @@ class Library:
         ]
         self.tools: list[t.Tool] = []
         self.reads: list[str] = []
+        self.may_answer = asyncio.Event()
+        """Reads wait for it."""
+        self.may_answer.set()
         self.bus = InMemorySubscriptionBus()
         self.subscribed: list[str] = []
         self.connections: dict[str, list[Any]] = {}
@@ -78,6 +81,7 @@ class Library:
     async def read(self, _ctx: Ctx, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
         uri = str(params.uri)
         self.reads.append(uri)
+        await self.may_answer.wait()
         if self.texts.get(uri) == "!":
             raise MCPError(-32050, "The shelf fell over")
         if uri == "note://picture":

@@ -3,19 +3,24 @@
 The resources and prompts are those of a real MCP server, made with the SDK.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 import pytest_asyncio
 
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.identity.keys import ADMIN
+from tests.harness.process import start_gateway
+from tests.llm.chat_server import ChatServer
 from tests.mcp.library import Library, library
 from tests.requirement import requirement
-from tests.stories.chat_scene import Scene, calls, chat_scene, names, speaks
+from tests.stories.chat_scene import Scene, calls, chat_scene, model_at, names, speaks
 from tests.waiting import eventually_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -258,3 +263,30 @@ async def test_a_request_that_names_what_cannot_be_read_is_refused(scene: Scene,
         await scene.ask(user({"type": "input_file", "file_url": "note://one"}), model="nobody")
     assert "note://one" not in shelf.reads
     assert scene.chat.bodies == []
+
+
+@requirement("MCP2-read-repeated")
+@pytest.mark.timeout(120)
+async def test_a_read_of_an_agent_whose_gateway_was_killed_is_made_again(tmp_path: Path) -> None:
+    async with library() as shelf, ChatServer() as chat:
+        source = f'[agents.ada]\nmodel = "tiny"\n[sources.docs]\nkind = "mcp"\nurl = "{shelf.url}"\n'
+        chat.plays = [calls(READ, GET), speaks()]
+        shelf.may_answer.clear()
+        gateway = await asyncio.to_thread(start_gateway, tmp_path, model_at(chat.base_url) + source)
+        try:
+            body = {"serviceName": "clock", "payload": "Read."}
+            trigger = partial(httpx2.post, f"{gateway.url}/api/agents/ada/trigger", json=body, headers=gateway.headers)
+            (await asyncio.to_thread(trigger)).raise_for_status()
+            await eventually_async(lambda: shelf.reads == ["note://one"])
+            gateway.process.kill()
+            await asyncio.to_thread(gateway.process.wait)
+            shelf.may_answer.set()
+            gateway = await asyncio.to_thread(start_gateway, tmp_path)
+            await eventually_async(lambda: len(chat.bodies) == 2)
+            assert tool_results(chat.bodies[1]) == [
+                "[resource note://one]\nThe first note.",
+                "[user]\nPlease review x = 1.",
+            ]
+            assert shelf.reads == ["note://one", "note://one"]
+        finally:
+            gateway.kill()

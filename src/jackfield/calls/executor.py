@@ -97,7 +97,7 @@ class Executor:
         )
         running.config, running.tasks = config, tasks
         if self.telemetry is not None:
-            running.span = self.telemetry.begin(call, self._catalog.entry(call.tool, source=call.source))
+            running.span = self.telemetry.begin(call, self._catalog.used_by(call))
         self._running[call.id] = running
         self.counters.running += 1
         self.events.tell(events.STARTED, call)
@@ -393,7 +393,7 @@ class Executor:
             self._tell_settled(moved.call)
 
     async def _recover_one(self, call: Call) -> None:
-        entry = self._catalog.entry(call.tool, source=call.source)
+        entry = self._catalog.used_by(call)
         if entry is not None and entry.version != call.tool_version:
             entry = None  # not the tool that was asked for any more
         if call.idempotent and call.attempt < MAX_ATTEMPTS and entry is not None:

@@ -24,10 +24,18 @@ from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapsho
 from jackfield.catalog.name_history import Names, freed_by
 from jackfield.catalog.names import CatalogNotice, Identity, KeptNames
 from jackfield.catalog.pins import Pins
-from jackfield.catalog.resources import ResourceSnapshot, ResourceView, changed_for, merge_resources, offers_resources
+from jackfield.catalog.resources import (
+    ResourceSnapshot,
+    ResourceView,
+    changed_for,
+    is_cut,
+    merge_resources,
+    offers_resources,
+)
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import View, Visibility, visibility_of
 from jackfield.errors import InvalidArguments
+from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CallKind, Category
 from jackfield.protocol.manifest import ScenarioInfo
@@ -374,6 +382,15 @@ class Catalog:
         snapshot = snapshot_of(entries)
         index = Index().following(removed=(), added=snapshot.entries)
         return View(snapshot, index=index, sight=EVERYTHING, scenario=self._scenario, generated_at=self._now())
+
+    def used_by(self, call: Call) -> Entry | None:
+        """What a call that was decided before uses: a tool, a prompt or a resource, as far as its record names it."""
+        if call.kind is CallKind.TOOL:
+            return self.entry(call.tool, source=call.source)
+        if call.kind is CallKind.RESOURCE:
+            return None if is_cut(call.tool) else self._moment.resources.read(call.source, call.tool)
+        found = self._moment.prompts.by_name.get(call.tool)
+        return found if found is not None and found.tool.source == call.source else None
 
     def entry(self, name: str, *, source: str | None = None) -> Entry | None:
         """The tool of this public name, whoever may see it; for calls that were decided before.

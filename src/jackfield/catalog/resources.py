@@ -133,6 +133,20 @@ class ResourceSnapshot(Struct, frozen=True, kw_only=True):
     def pins_are_known(self) -> bool:
         return self.judged_by is None or self.judged_by.stored is not None
 
+    def read(self, source: str, uri: str) -> Entry:
+        """What a call that reads this resource of this source uses, whoever may."""
+        tool = read_of(source, uri, timeout_ms=self.timeouts.get(source))
+        return Entry(
+            name=_on_record(uri),
+            tool=tool,
+            version="",
+            manifest=b"",
+            mcp_name=uri,
+            deadline_ms=tool.deadline_ms,
+            pending_ms=tool.pending_ms,
+            answered_by_others=False,
+        )
+
     def entry_of(self, template: OfferedTemplate) -> Entry:
         """A template as pins are shown and accepted by."""
         return named_entry(template.template, template.tool)
@@ -319,20 +333,20 @@ class ResourceView:
             raise self._not_found(uri)
         listed = self.snapshot.by_uri.get(uri)
         if listed is not None and self._sees(listed.source, listed.own_uri):
-            return self._read(listed.source, listed.own_uri)
+            return self.snapshot.read(listed.source, listed.own_uri)
         of_skill = self.snapshot.skills.files.get(uri)
         if of_skill is not None and self._sees(*of_skill):
-            return self._read(*of_skill)
+            return self.snapshot.read(*of_skill)
         fitting = [one for one in self.templates if _has(one, uri) and self._sees(one.source, one.own_uri(uri))]
         if fitting:
             best = max(fitting, key=lambda one: one.literal)
-            return self._read(best.source, best.own_uri(uri))
+            return self.snapshot.read(best.source, best.own_uri(uri))
         self._refuse_held(uri)
         named = unqualified(uri)
         source, own_uri = named if named is not None else (self._reader_of(uri), uri)
         if source is None or is_hidden_in(own_uri) or not self._reads(source, own_uri):
             raise self._not_found(uri)
-        return self._read(source, own_uri)
+        return self.snapshot.read(source, own_uri)
 
     @cached_property
     def skills(self) -> tuple[OfferedSkill, ...]:
@@ -399,18 +413,10 @@ class ResourceView:
             f"There is no resource {shown(uri)}.{self.hint(uri)} List the resources to see those this key may read."
         )
 
-    def _read(self, source: str, uri: str) -> Entry:
-        tool = read_of(source, uri, timeout_ms=self.snapshot.timeouts.get(source))
-        return Entry(
-            name=_on_record(uri),
-            tool=tool,
-            version="",
-            manifest=b"",
-            mcp_name=uri,
-            deadline_ms=tool.deadline_ms,
-            pending_ms=tool.pending_ms,
-            answered_by_others=False,
-        )
+
+def is_cut(tool: str) -> bool:
+    """Whether the record of a read has not the whole URI."""
+    return tool.endswith("…") and len(tool.encode()) > LONGEST_ON_RECORD - 8
 
 
 def _on_record(uri: str) -> str:

@@ -9,10 +9,14 @@ from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-from jackfield.model.tool import CallKind, Tool, ToolKind
+from jackfield.model.tool import CallKind, Metadata, Tool, ToolKind
 
 SCHEME = "jackfield://"
 """Begins the URI of a resource whose own URI another source has."""
+
+
+REPEATABLE = Metadata(idempotent=True)
+"""Of reads and prompts: one that was cut off is made again."""
 
 
 class Resource(Struct, frozen=True, kw_only=True):
@@ -28,7 +32,13 @@ class Resource(Struct, frozen=True, kw_only=True):
 def read_of(source: str, uri: str, *, timeout_ms: int | None = None) -> Tool:
     """What a call that reads this resource uses."""
     return Tool(
-        source=source, name=uri, kind=ToolKind.MCP, type="mcp", operation=CallKind.RESOURCE, timeout_ms=timeout_ms
+        source=source,
+        name=uri,
+        kind=ToolKind.MCP,
+        type="mcp",
+        operation=CallKind.RESOURCE,
+        timeout_ms=timeout_ms,
+        metadata=REPEATABLE,
     )
 
 

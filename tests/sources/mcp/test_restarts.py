@@ -7,7 +7,9 @@ import pytest
 
 from jackfield.errors import SourceUnavailable
 from jackfield.model.call import Done, Failed
+from jackfield.model.resource import read_of
 from jackfield.sources.supervisor import SourceState
+from tests.requirement import requirement
 from tests.sources.mcp.scene import Scene, failed, http_server, scene
 
 
@@ -47,6 +49,7 @@ async def _until_it_works_again(far: Scene) -> set[str]:
         await asyncio.sleep(0.02)
 
 
+@requirement("MCP2-read-repeated")
 async def test_a_lost_session_is_made_anew_and_a_harmless_call_repeated(tmp_path: Path) -> None:
     with http_server(tmp_path, legacy=True) as server:
         async with scene(tmp_path, url=server.url) as far:
@@ -65,6 +68,11 @@ async def test_a_lost_session_is_made_anew_and_a_harmless_call_repeated(tmp_path
 
             await _forget_session(far)
             assert await far.result("echo", text="config", idempotent=True) == "config"
+
+            await _forget_session(far)
+            far.tools["nowhere"] = read_of("far", "note://nowhere")
+            outcome = failed(await far.call("nowhere", uri="note://nowhere"))
+            assert outcome.code == "mcp_error", "a read is repeated, and it is the server that does not know it"
 
 
 async def _forget_session(far: Scene) -> None:

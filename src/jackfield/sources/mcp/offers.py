@@ -11,7 +11,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from jackfield.model.content import OF_THE_CONNECTION
-from jackfield.model.resource import SCHEME, Resource
+from jackfield.model.resource import REPEATABLE, SCHEME, Resource
 from jackfield.model.tool import CallKind, JsonSchema, Tool, ToolKind
 from jackfield.sources.base import Listing
 from jackfield.sources.foreign import (
@@ -150,6 +150,7 @@ def _offer(
         server=rules.server,
         timeout_ms=rules.timeout_ms,
         definition=raw,
+        metadata=REPEATABLE,
         operation=operation,
         listed=listed,
     )
