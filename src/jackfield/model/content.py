@@ -227,8 +227,8 @@ def _said_by(texts: list[str], structured: Raw) -> Raw | None:
     """The structured part as a result, if the texts add nothing to it: there is none, or it is that JSON as text."""
     if not texts:
         return structured
-    if len(texts) == 1 and _is_text_of(texts[0], structured):
-        return _spelled(texts[0]) or structured
+    if len(texts) == 1 and (said := _spelled(texts[0], structured)) is not None:
+        return said
     if (inner := _wrapped(structured)) is None:
         return None
     if len(texts) == 1 and _is_text_of(texts[0], inner):
@@ -237,19 +237,27 @@ def _said_by(texts: list[str], structured: Raw) -> Raw | None:
     return structured if len(items) == len(texts) and all(map(_is_text_of, texts, items)) else None
 
 
-def _spelled(text: str) -> Raw | None:
-    """A text of JSON as a result that `expand` makes the same text of; None where it is spelled in no usual way."""
-    data = text.encode("utf-8", "surrogatepass")
-    if data[:1].isspace() or data[-1:].isspace():
+def _spelled(text: str, structured: Raw) -> Raw | None:
+    """The structured part, spelled so that `expand` makes the same text of it; None if the text says something else.
+
+    A text that is spelled in no usual way is made anew.
+    """
+    data, value = text.encode("utf-8", "surrogatepass"), bytes(structured)
+    if data == value:
+        return structured
+    try:
+        compact = msgspec.json.format(data, indent=-1)
+    except msgspec.DecodeError:
+        return None
+    if compact != value and not _is_text_of(text, structured):
         return None
     lines = data.split(b"\n", 2)
     if len(lines) == 1:
-        return Raw(data) if b"\r" not in data else None
+        return structured if b"\r" in data or data[:1].isspace() or data[-1:].isspace() else Raw(data)
     indent = len(lines[1]) - len(lines[1].lstrip(b" "))
-    if not MIN_INDENT <= indent <= MAX_INDENT:
-        return None
-    value = msgspec.json.format(data, indent=-1)
-    return Raw(b" " * indent + value) if msgspec.json.format(value, indent=indent) == data else None
+    if not MIN_INDENT <= indent <= MAX_INDENT or msgspec.json.format(compact, indent=indent) != data:
+        return structured
+    return Raw(b" " * indent + compact)
 
 
 def _is_text_of(text: str, value: Raw) -> bool:
