@@ -80,6 +80,9 @@ def _everything(_: Path) -> tuple[Step, ...]:
         call("trigger-long-running-operation", duration=0.4, steps=4, _told=("progress",)),
         call("trigger-elicitation-request"),
         call("trigger-url-elicitation", url="https://example.com/go", elicitationId="e1"),
+        call(
+            "trigger-url-elicitation", "url by error", url="https://example.com/go", elicitationId="e2", errorPath=True
+        ),
         call("trigger-sampling-request", prompt="Say something", maxTokens=20),
         call("get-roots-list"),
         read("demo://resource/static/document/features.md"),
@@ -216,6 +219,7 @@ def _rich(_: Path) -> tuple[Step, ...]:
         call("logs", _told=("logs",)),
         call("ask"),
         call("open"),
+        call("open_first"),
         call("sample"),
         call("roots"),
         call("fail"),
@@ -248,6 +252,7 @@ CASES = (
         expected=(
             Expected(r"call rich without its argument\.result\..*", VALIDATED),
             Expected(r"call refuse\.(error|result)", ACTABLE),
+            Expected(r"call open_first\.(error|result)", ACTABLE, MODERN),
             Expected(r"read rich://nothing\.error\.code", NOT_FOUND, MODERN),
             Expected(r"call open\.asked\[0\]\.params\.elicitationId", NAMELESS, MODERN),
         ),
@@ -260,10 +265,12 @@ CASES = (
         answers=Answers(form={"name": "Ada", "check": True}),
         expected=(
             Expected(r"call echo nothing\.result\.content\[0\]\.text", VALIDATED),
+            Expected(r"call url by error\.(error|result)", ACTABLE, MODERN),
             Expected(r"call trigger-url-elicitation\.asked\[0\]\.params\.elicitationId", NAMELESS, MODERN),
         ),
         masks=(
             Mask(r"\d+:\d\d:\d\d [AP]M", "(time)", "It says when it made a resource."),
+            Mask(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "(id)", "It makes an id each time."),
             Mask(r"UmVzb3VyY2Ug[\w+/]+=*", "(time)", "The same in base64."),
         ),
     ),

@@ -17,7 +17,7 @@ ANNOTATED = {"audience": ["user", "assistant"], "priority": 0.5, "lastModified":
 EMPTY = {"type": "object"}
 PAUSE = 0.02
 """After each report: some clients drop those that come together with the result."""
-METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
+METHOD_NOT_FOUND, INVALID_PARAMS, URL_REQUIRED = -32601, -32602, -32042
 
 RICH: Json = {
     "name": "rich",
@@ -48,7 +48,7 @@ RICH: Json = {
     "_meta": {**META, "ui": {"resourceUri": "ui://rich/app", "visibility": ["model", "app"]}},
     "example.com/of-no-revision": {"kept": True},
 }
-BARE = ("progress", "logs", "ask", "open", "sample", "roots", "fail", "refuse", "many")
+BARE = ("progress", "logs", "ask", "open", "open_first", "sample", "roots", "fail", "refuse", "many")
 TOOLS = [RICH, *({"name": name, "inputSchema": EMPTY} for name in BARE)]
 TEXT: Json = {
     "uri": "rich://text",
@@ -117,6 +117,7 @@ FORM: Json = {
     },
     "required": ["name"],
 }
+URL = {"mode": "url", "message": "Please sign in", "url": "https://example.com/go?a=1", "elicitationId": "e-1"}
 SAMPLING: Json = {
     "messages": [{"role": "user", "content": {"type": "text", "text": "Say something"}}],
     "modelPreferences": {"hints": [{"name": "small"}], "costPriority": 0.5},
@@ -147,6 +148,7 @@ class RichServer:
             "logs": self._logs,
             "ask": lambda _: self._told(self._ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})),
             "open": self._open,
+            "open_first": self._open_first,
             "sample": lambda _: self._told(self._ask("sampling/createMessage", SAMPLING)),
             "roots": lambda _: self._told(self._ask("roots/list", {})),
             "fail": lambda _: {"content": [{"type": "text", "text": "It failed."}], "isError": True, "_meta": META},
@@ -213,8 +215,10 @@ class RichServer:
         return self._told({"logs": "told"})
 
     def _open(self, _: Json) -> Json:
-        url = {"mode": "url", "message": "Please sign in", "url": "https://example.com/go?a=1", "elicitationId": "e-1"}
-        return self._told(self._ask("elicitation/create", url))
+        return self._told(self._ask("elicitation/create", URL))
+
+    def _open_first(self, _: Json) -> Json:
+        raise RpcFault(URL_REQUIRED, "Please sign in first.", {"elicitations": [URL]})
 
     def _refuse(self, _: Json) -> Json:
         raise RpcFault(INVALID_PARAMS, "Refused by the server", {"why": ["because"]})

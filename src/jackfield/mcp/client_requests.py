@@ -33,9 +33,11 @@ from jackfield.protocol.jsonrpc import (
 from jackfield.protocol.jsonrpc import RpcResponse as Response
 from jackfield.protocol.mcp import ELICIT, MODERN, ROOTS, SAMPLE, WITH_ELICITATION_MODES
 from jackfield.protocol.mcp import MISSING_CAPABILITY as MISSING_CAPABILITY_NUMBER
+from jackfield.protocol.mcp import URL_REQUIRED as URL_REQUIRED_NUMBER
 from jackfield.sources.client import (
     CANCELLED,
     MISSING_CAPABILITY,
+    URL_REQUIRED,
     CallerClient,
     ClientAnswer,
     ClientRequest,
@@ -200,6 +202,15 @@ def raise_missing_capability(call: Call) -> None:
         return
     error = server_error(call.result) or ErrorObject()
     raise RpcError(MISSING_CAPABILITY_NUMBER, call.error.message, error.data)
+
+
+def raise_url_required(call: Call, caller: Caller) -> None:
+    """Pass on a server's -32042: the client shows the url to a person, and calls again."""
+    able = caller.capabilities.get("elicitation")
+    if call.error is None or call.error.code != URL_REQUIRED or not (isinstance(able, dict) and "url" in able):
+        return
+    error = server_error(call.result) or ErrorObject()
+    raise RpcError(URL_REQUIRED_NUMBER, error.message or call.error.message, error.data)
 
 
 def _kept(params: dict[str, Any]) -> dict[str, Any]:

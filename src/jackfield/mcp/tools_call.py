@@ -17,7 +17,7 @@ from jackfield.calls.telemetry import continue_trace
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, Refused, ToolNotFound
 from jackfield.http.streams import until_done
-from jackfield.mcp.client_requests import ClientRequests, InputRounds, raise_missing_capability
+from jackfield.mcp.client_requests import ClientRequests, InputRounds, raise_missing_capability, raise_url_required
 from jackfield.mcp.core_tasks import CoreTasks
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.headers import check_param_headers
@@ -115,6 +115,7 @@ class ToolCalls:
                 raise_missing_capability(call)
             else:
                 raise_task_only(call, caller)
+                raise_url_required(call, caller)
         return call_result(call, entry, revision=caller.revision, url=self._url)
 
     async def read(self, call_request: CallRequest, request: RpcRequest, caller: Caller, exchange: McpExchange) -> Call:

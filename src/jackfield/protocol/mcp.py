@@ -52,6 +52,8 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
+URL_REQUIRED = -32042
+"""Of 2025-11-25: a person has to open a url before the call can be made."""
 """The client does not declare what the server needs of it."""
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002

@@ -58,6 +58,8 @@ AskClient = Callable[[tuple[ClientRequest, ...]], Awaitable[tuple[ClientAnswer, 
 CANCELLED = ElicitAnswer(action="cancel")
 MISSING_CAPABILITY = "missing_capability"
 """The error code of a call that failed because its client cannot do what the server needs."""
+URL_REQUIRED = "url_required"
+"""The error code of a call that a server takes only after a person has opened a url."""
 _CAPABILITIES: dict[type[ClientRequest], str] = {
     ElicitRequest: "elicitation",
     SampleRequest: "sampling",

@@ -1,15 +1,20 @@
-"""What a server is told about the client behind a call, and its word that this client is not enough."""
+"""What a server is told about the client behind a call, and its word that it needs more of it."""
 
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from jackfield.model.call import Failed
 from jackfield.model.trace_context import incoming_trace
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.mcp import TASKS
-from jackfield.sources.client import MISSING_CAPABILITY, CallerClient
+from jackfield.sources.client import MISSING_CAPABILITY, URL_REQUIRED, CallerClient
+from jackfield.sources.foreign import cleaned
 from jackfield.sources.mcp.reading import failed_read
 
+MAX_URLS, MAX_URL = 5, 2_000
 _ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 _NOTHING: Mapping[str, Any] = {}
 _WITH_MODEL: dict[str, Any] = {**_ELICITATION, "sampling": {}}
@@ -50,3 +55,24 @@ def missing_capability(error: RpcError, tool: str) -> Failed:
     """A server's -32021. `/mcp` passes it on to clients that can act on it; others are told in words."""
     text = f"The server of '{tool}' needs a client that can do more: {error.message}"
     return Failed(MISSING_CAPABILITY, text, failed_read(error).result)
+
+
+class _Opened(Struct):
+    url: str = ""
+    message: str = ""
+
+
+class _Required(Struct):
+    elicitations: list[_Opened] = []
+
+
+def url_required(error: RpcError, tool: str) -> Failed:
+    """A server's -32042. `/mcp` passes it on to clients that can show the url; others are told in words."""
+    try:
+        wanted = msgspec.convert(error.data, _Required).elicitations[:MAX_URLS]
+    except msgspec.ValidationError:
+        wanted = []
+    urls = [cleaned(one.url)[:MAX_URL] for one in wanted if one.url.startswith(("https://", "http://"))]
+    opened = " and ".join(urls) or "a page"
+    text = f"The server of '{tool}' needs somebody to open {opened} first: {error.message} Then call it again."
+    return Failed(URL_REQUIRED, text, failed_read(error).result)

@@ -22,7 +22,7 @@ from jackfield.model.redaction import cut
 from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.protocol.jsonrpc import RpcError
-from jackfield.protocol.mcp import MISSING_CAPABILITY
+from jackfield.protocol.mcp import MISSING_CAPABILITY, URL_REQUIRED
 from jackfield.sources.base import (
     NO_COMPLETION,
     About,
@@ -37,7 +37,13 @@ from jackfield.sources.base import (
 )
 from jackfield.sources.client import ElicitAnswer
 from jackfield.sources.foreign import ListingRules
-from jackfield.sources.mcp.capabilities import missing_capability, sent_meta, shown_capabilities, with_tasks
+from jackfield.sources.mcp.capabilities import (
+    missing_capability,
+    sent_meta,
+    shown_capabilities,
+    url_required,
+    with_tasks,
+)
 from jackfield.sources.mcp.connection import CallHandlers, Connection
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
@@ -351,6 +357,10 @@ class McpSource:
             )
         elif isinstance(fault, RpcError) and fault.number == MISSING_CAPABILITY:
             return missing_capability(fault, name)
+        elif (
+            isinstance(fault, RpcError) and fault.number == URL_REQUIRED and invocation.tool.operation is CallKind.TOOL
+        ):
+            return url_required(fault, name)
         elif isinstance(fault, RpcError) and invocation.tool.operation is not CallKind.TOOL:
             return failed_read(fault)
         elif isinstance(fault, RpcError):
