@@ -216,3 +216,15 @@ def test_an_agent_whose_script_nobody_in_its_space_would_hear_is_named(project: 
     speaks = '[[turns]]\nwhen = { user = "hi" }\ncalls = [{ tool = "send_message", arguments = { text = "Hi." } }]\n'
     (project / "mind.toml").write_text(f'{speaks}[otherwise]\nsay = "Done."\n', encoding="utf-8")
     assert not [finding for finding in examine(project)[1] if finding["subject"].startswith("agent")]
+
+
+@DOCTOR
+@requirement("MCP2-groups-unknown")
+def test_a_key_of_an_unknown_group_and_a_group_s_pattern_that_fits_nothing_are_named(project: Path) -> None:
+    groups = '[groups.sums]\ntools = ["ad*", "sub*"]\n[auth.keys.crm]\nkey = "k"\ngroups = ["sums", "sales"]\n'
+    write_config(project, DEFAULT_CONFIG + groups)
+    code, findings = examine(project)
+    assert code == 1
+    assert "auth.keys.crm.groups has the unknown group 'sales'." in of(findings, "config", "fault")
+    assert of(findings, "groups.sums.tools", "warning").startswith("'sub*' matches no tool.")
+    assert of(findings, "source local", "ok").startswith("files, 8 tools"), "its sources are tried all the same"

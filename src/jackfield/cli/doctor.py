@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from jackfield.agents.types import Agent, servers_of, source_name
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.globs import Patterns
+from jackfield.catalog.groups import Groups
 from jackfield.cli.in_process import SOURCES_TIMEOUT
 from jackfield.cli.options import JSON, argument, command
 from jackfield.cli.output import escape, print_json, style
@@ -97,7 +98,7 @@ async def examine(config: str | None) -> list[Finding]:
     if await accepts(url, key):
         return [*findings, ok("store", "in use by the running gateway"), *await _check_gateway(settings, url, key)]
     sources = [] if start_faults else await try_sources(settings)
-    return [*findings, await check_store(settings), *sources, check_port(settings)]
+    return [*findings, *await check_store(settings), *sources, check_port(settings)]
 
 
 async def _check_gateway(settings: Settings, url: str, key: str | None) -> list[Finding]:
@@ -226,6 +227,8 @@ def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -
     for name, key in settings.keys.items():
         patterns = [one for one in key.tools or () if one.partition(":")[0] not in servers_of_agents]
         yield from _unmatched(f"auth.keys.{name}.tools", patterns, offered)
+    for name, group in settings.groups.items():
+        yield from _unmatched(f"groups.{name}.tools", group.tools, offered)
     for name, agent in settings.agents.items():
         own = _own_servers(name, agent)
         patterns = [pattern for pattern in agent.tools if pattern.partition(":")[0] not in own]
@@ -249,22 +252,34 @@ def _unmatched(where: str, patterns: Iterable[str] | None, offered: Collection[t
         yield warning(where, f"'{pattern}' matches no tool.{near}", "Correct it, unless its source is down.")
 
 
-async def check_store(settings: Settings) -> Finding:
-    """Whether the store can be opened; one that does not exist yet is not created."""
+async def check_store(settings: Settings) -> list[Finding]:
+    """Whether the store can be opened; one that does not exist yet is not created. It may have groups of keys."""
     kind = settings.store_url.partition(":")[0]
+    groups = Groups.from_settings(settings)
     if kind == "sqlite" and not settings.data.exists():
-        return ok("store", "is created at the first start")
+        return [ok("store", "is created at the first start"), *check_groups(groups, settings)]
     try:
         with naming(settings.store_from):
             store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
             try:
                 await store.open()
                 await store.now_ms()
+                await groups.reload(store)
             finally:
                 await store.close()
     except (JackfieldError, OSError) as error:
-        return fault("store", str(error), "Correct [store] url, or JACKFIELD_STORE.")
-    return ok("store", f"{kind}: opens" if store.is_shared else f"{kind}: opens, not in use by a gateway")
+        return [fault("store", str(error), "Correct [store] url, or JACKFIELD_STORE.")]
+    opens = ok("store", f"{kind}: opens" if store.is_shared else f"{kind}: opens, not in use by a gateway")
+    return [opens, *check_groups(groups, settings)]
+
+
+def check_groups(groups: Groups, settings: Settings) -> list[Finding]:
+    """Keys that are limited to a group that there is not."""
+    try:
+        groups.check_keys(str(settings.path))
+    except ConfigError as error:
+        return [fault("config", error.message)]
+    return []
 
 
 async def try_sources(settings: Settings) -> list[Finding]:
@@ -272,7 +287,8 @@ async def try_sources(settings: Settings) -> list[Finding]:
     if not settings.sources and not settings.tools:
         return []
     with tempfile.TemporaryDirectory(prefix="jackfield-doctor-") as folder:
-        trial = msgspec.structs.replace(settings, store_url="memory:", data=Path(folder))
+        keys = {name: msgspec.structs.replace(key, groups=None) for name, key in settings.keys.items()}
+        trial = msgspec.structs.replace(settings, store_url="memory:", data=Path(folder), keys=keys)
         try:
             async with Gateway(trial) as gateway:
                 await gateway.source_registry.settled(within=SOURCES_TIMEOUT)
