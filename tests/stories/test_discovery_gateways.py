@@ -1,13 +1,17 @@
 """Gateways of gateways: each hop's policy holds, nothing goes in circles, and what a call brings along arrives."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+import uvicorn
+from starlette.applications import Starlette
 
+from jackfield.discovery import mount
 from tests.requirement import requirement
 from tests.sources.manifest.scene import TOOLS
 from tests.stories.services import Served, execute, knows, listening, names, scenario, served, settled, tool_file
@@ -127,6 +131,55 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_gateway_that_runs_it
         assert (await settled(first.client, there["id"]))["status"] == "cancelled"
         assert (await settled(last.client, here["id"]))["status"] == "cancelled"
         assert (await asking).status_code in (200, 202)
+
+
+@requirement("MCP2-cancel-at-service")
+async def test_a_call_that_is_cancelled_is_cancelled_at_a_service_that_can(tmp_path: Path) -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        """Take long."""
+        started.set()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            stopped.set()
+        return ""
+
+    app = Starlette()
+    mount(app, tools=[slow], name="slowly", key="service-key-1")
+    async with (
+        serve_app(app) as url,
+        served(tmp_path / "here", knows("slowly", url, "service-key-1")) as here,
+        asyncio.timeout(20),
+    ):
+        asking = asyncio.create_task(execute(here.client, "slow"))
+        await started.wait()
+        [call] = await eventually_async(lambda: running_at(here))
+        unknown = httpx2.AsyncClient(base_url=url, headers={"x-api-key": "service-key-1"})
+        async with unknown as client:
+            assert (await client.post("/api/v1/calls/other/cancel")).status_code == 404
+            assert (
+                await client.post(f"/api/v1/calls/{call['id']}/cancel", headers={"x-api-key": "no"})
+            ).status_code == 401
+            assert (await client.get(f"/api/v1/calls/{call['id']}/cancel")).status_code == 405
+        assert not stopped.is_set()
+        assert (await here.client.post(f"/api/v1/calls/{call['id']}/cancel")).status_code == 200
+        await stopped.wait()
+        assert (await asking).json()["error"]["code"] == "cancelled"
+
+
+@asynccontextmanager
+async def serve_app(app: Starlette) -> AsyncIterator[str]:
+    """An app on a free port; its url."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, timeout_graceful_shutdown=1))
+    serving = asyncio.create_task(server.serve())
+    await eventually_async(lambda: server.started)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
 
 
 @requirement("MCP2-peer-progress")

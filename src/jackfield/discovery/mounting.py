@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jackfield.discovery.provider import MAX_BODY, PATH, Provider, ToolProvider
+from jackfield.discovery.provider import CALLS_PATH, MAX_BODY, PATH, Provider, ToolProvider
 from jackfield.model.tool import Category
 from jackfield.protocol.functions import Servables
 
@@ -48,7 +48,17 @@ def mount(
     async def answer_execute(request: Request) -> Response:
         return await answer(request, request.path_params["name"], "execute")
 
-    endpoints = {PATH: answer, f"{PATH}/{{name}}": answer_one, f"{PATH}/{{name}}/execute": answer_execute}
+    async def answer_cancel(request: Request) -> Response:
+        path = f"{CALLS_PATH}/{quote(request.path_params['id'], safe='')}/cancel"
+        reply = await provider.respond(request.method, path, headers=request.headers)
+        return Response(reply.body, reply.status, reply.headers)
+
+    endpoints = {
+        PATH: answer,
+        f"{PATH}/{{name}}": answer_one,
+        f"{PATH}/{{name}}/execute": answer_execute,
+        f"{CALLS_PATH}/{{id}}/cancel": answer_cancel,
+    }
     app.router.routes[:0] = [
         Route(path, endpoint, methods=METHODS, include_in_schema=False) for path, endpoint in endpoints.items()
     ]

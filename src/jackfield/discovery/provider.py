@@ -18,12 +18,12 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.errors import InvalidArguments, NotFound, Refused, TooLarge, ToolNotFound, Unauthenticated
+from jackfield.errors import CallNotFound, InvalidArguments, NotFound, Refused, TooLarge, ToolNotFound, Unauthenticated
 from jackfield.model.call import CallError
 from jackfield.model.ids import new_id
 from jackfield.model.text import nearest
 from jackfield.model.tool import Category, Metadata, Tool
-from jackfield.model.trace_context import TIMEOUT_HEADER
+from jackfield.model.trace_context import CALL_HEADER, CANCELS_HEADER, TIMEOUT_HEADER
 from jackfield.protocol.errors import ErrorAnswer, MethodNotAllowed, error_body, error_headers, http_status
 from jackfield.protocol.functions import Servables, ToolFunction, tool_functions
 from jackfield.protocol.json_bodies import check_depth, check_media_type, decoded
@@ -40,6 +40,7 @@ from jackfield.protocol.manifest import (
 from jackfield.protocol.schemas import ArgumentChecker, fault_in, not_an_object, summarize
 
 PATH = "/api/v1/tools"
+CALLS_PATH = "/api/v1/calls"
 MAX_BODY = 32 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _BEARER = "bearer "
@@ -160,6 +161,8 @@ class Provider:
         self._key = key
         self._own = ToolSet(name=name, tools=tools, categories=categories)
         self._providers: dict[str, ToolProvider] = {}
+        self._running: dict[str, asyncio.Task[tuple[Raw | None, CallError | None]]] = {}
+        """By the id that the calling gateway has for it."""
         self._publish(self._own, self._providers)
 
     def replace(self, tools: Servables) -> None:
@@ -207,9 +210,14 @@ class Provider:
     async def respond(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Reply:
-        """The response to a request for `/api/v1/tools` or below. `path` is percent-encoded, without a query."""
+        """The response to a request for `/api/v1/tools` or below, or for `/api/v1/calls/{id}/cancel`.
+
+        `path` is percent-encoded, without a query.
+        """
         lower = {name.lower(): value for name, value in (headers or {}).items()}
         try:
+            if PATH not in path and CALLS_PATH in path:
+                return self._answer_cancel(method, [unquote(part) for part in _parts(path, below=CALLS_PATH)], lower)
             return await self._answer(method, [unquote(part) for part in _parts(path)], lower, body)
         except Refused as refusal:
             headers = {name.decode(): value.decode() for name, value in error_headers(refusal)}
@@ -234,6 +242,21 @@ class Provider:
             raise MethodNotAllowed(f"{method} is not for this path; {allowed} is.", allowed=f"{allowed}, OPTIONS")
         return await answer(parts[0] if parts else "", headers, body)
 
+    def _answer_cancel(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Reply:
+        if len(parts) != 2 or parts[1] != "cancel":  # noqa: PLR2004 - an id and the verb
+            raise NotFound(f"There is nothing here. The tools are at {PATH}.")
+        if method == "OPTIONS":
+            return Reply(status=204, headers={"allow": "POST, OPTIONS"})
+        self._check_key(headers)
+        if method != "POST":
+            raise MethodNotAllowed(f"{method} is not for this path; POST is.", allowed="POST, OPTIONS")
+        running = self._running.get(parts[0])
+        if running is None:
+            raise CallNotFound(f"There is no call '{parts[0][:100]}' that runs here.", param="id")
+        running.cancel()
+        body = msgspec.json.encode({"call": {"id": parts[0], "status": "cancelled"}})
+        return Reply(status=200, headers=_JSON, body=body)
+
     def _check_key(self, headers: Mapping[str, str]) -> None:
         if self._key is None:
             return
@@ -246,7 +269,7 @@ class Provider:
             raise Unauthenticated("The key is wrong. Check it.")
 
     async def _all(self, _name: str, headers: Mapping[str, str], _body: bytes) -> Reply:
-        cached = {**dict(CACHE_HEADERS), "etag": self.manifest.etag}
+        cached = {**dict(CACHE_HEADERS), "etag": self.manifest.etag, CANCELS_HEADER: "true"}
         if etag_matches(headers.get("if-none-match"), self.manifest.etag):
             return Reply(status=304, headers=cached)
         return Reply(status=200, headers={**_JSON, **cached}, body=self.manifest.body)
@@ -261,7 +284,7 @@ class Provider:
         if faults:
             raise InvalidArguments(f"Tool '{name}' cannot take these arguments: {summarize(faults)}", details=faults)
         began = time.monotonic()
-        result, error = await _run(published, arguments, _time_left(headers))
+        result, error = await self._run(published, arguments, headers)
         executed = _ExecuteResponse(
             success=error is None,
             call_id=new_id("call"),
@@ -272,6 +295,22 @@ class Provider:
             execution_time_ms=round((time.monotonic() - began) * 1000, 3),
         )
         return Reply(status=200, headers={**_JSON, "x-call-id": executed.call_id}, body=msgspec.json.encode(executed))
+
+    async def _run(
+        self, published: _PublishedTool, arguments: dict[str, Any], headers: Mapping[str, str]
+    ) -> tuple[Raw | None, CallError | None]:
+        """The result, or the error; the gateway that calls may cancel it meanwhile."""
+        running = asyncio.ensure_future(_run(published, arguments, _time_left(headers)))
+        call_id = headers.get(CALL_HEADER, "")
+        if call_id:
+            self._running[call_id] = running
+        try:
+            await asyncio.wait((running,))
+        finally:
+            running.cancel()  # nothing to do, unless whoever asked is gone
+            if self._running.get(call_id) is running:
+                del self._running[call_id]
+        return (None, CallError("cancelled", "The call was cancelled.")) if running.cancelled() else running.result()
 
     def _find(self, name: str) -> _PublishedTool:
         published = self._published.get(name)
@@ -285,10 +324,10 @@ def _functions(tools: Servables) -> Mapping[str, ToolFunction]:
     return tool_functions(given) if given else {}
 
 
-def _parts(path: str) -> list[str]:
+def _parts(path: str, *, below: str = PATH) -> list[str]:
     """The segments below `/api/v1/tools`, wherever that is mounted."""
-    below = path.partition(PATH)[2]
-    return below.strip("/").split("/") if below.strip("/") else []
+    rest = path.partition(below)[2].strip("/")
+    return rest.split("/") if rest else []
 
 
 def _publish(function: ToolFunction, *, source: str) -> _PublishedTool:

@@ -19,31 +19,33 @@ class LogMessages:
     """What servers say outside calls, for the sessions that set a level and may see the server's tools."""
 
     def __init__(self, sessions: McpSessions, catalog: Catalog, logs: SourceLogs) -> None:
-        self._sessions = sessions
         self._catalog = catalog
         self._logs = logs
+        self._listening: dict[str, McpSession] = {}
+        """Sessions that set a level."""
         sessions.on_end = self._ended
         logs.listen(self._heard)
 
     def set_level(self, session: McpSession, level: str) -> None:
         """`logging/setLevel`; servers that log less than this are told."""
         session.log_level = level
+        self._listening[session.id] = session
         self._tell_servers()
 
     def _ended(self, session: McpSession) -> None:
-        if session.log_level is not None:
+        if self._listening.pop(session.id, None) is not None:
             self._tell_servers()
 
     def _tell_servers(self) -> None:
         lowest: str | None = None
-        for session in self._sessions:
+        for session in self._listening.values():
             if session.log_level is not None:
                 lowest = lower_level(session.log_level, lowest)
         self._logs.want(lowest)
 
     def _heard(self, sources: frozenset[str], note: LogNote) -> None:
         message: bytes | None = None
-        for session in self._sessions:
+        for session in self._listening.values():
             if session.follower is not None and is_wanted(note, session.log_level) and self._sees(session, sources):
                 message = message or log_notification(note)
                 session.push.offer(message)

@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -176,9 +176,6 @@ class McpSessions:
         self._by_id: OrderedDict[str, McpSession] = OrderedDict()
         self.on_end: Callable[[McpSession], None] | None = None
         """Told of each session that is over."""
-
-    def __iter__(self) -> Iterator[McpSession]:
-        return iter(tuple(self._by_id.values()))
 
     def __len__(self) -> int:
         return len(self._by_id)

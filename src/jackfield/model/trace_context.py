@@ -16,6 +16,9 @@ CALL_HEADER = "jackfield-call-id"
 """What the asking gateway calls it."""
 CLUSTER_HEADER = "jackfield-house"
 """In a manifest's answer: the cluster that gives it. All gateways of one database are one cluster."""
+CANCELS_HEADER = "jackfield-cancels"
+"""In a manifest's answer, `true`: a running call is cancelled there by `POST /api/v1/calls/{id}/cancel`, with the id of
+`jackfield-call-id`."""
 MOST_HOPS = 8
 """Gateways that a call may come through, and a tool be passed on by."""
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw
 
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
-from jackfield.sources.mcp.handlers import ServerRequest, answer_requests, as_progress, log_note
+from jackfield.sources.mcp.handlers import MAX_SAMPLING, ServerRequest, answer_requests, as_progress, log_note
 from tests.requirement import requirement
 from tests.sources.invocations import asking
 from tests.sources.mcp.scene import raw_json
@@ -117,3 +117,10 @@ def test_a_log_notification_is_one_bounded_line_and_what_it_was_made_of() -> Non
     assert log_note(raw_json({"data": ["x" * 100_000]}))[1].data is UNSET
     assert log_note(raw_json({"level": "loud", "data": ""}))[1].level == "info"
     assert log_note(raw_json([]))[0] == logging.DEBUG
+
+
+async def test_what_a_model_is_asked_is_bounded_and_an_object() -> None:
+    for params in (raw_json({"messages": [], "systemPrompt": "x" * MAX_SAMPLING}), Raw(b"[]")):
+        with pytest.raises(RpcError, match="sampling request") as caught:
+            await answer_requests((ServerRequest("sampling/createMessage", params),), ask=None)
+        assert caught.value.number == -32602

@@ -120,7 +120,7 @@ class ServiceClient:
         return await self._outcome(response, tool)
 
     async def cancel(self, invocation: Invocation) -> None:
-        """Cancel a call at another gateway, which knows it by its idempotency key.
+        """Cancel a call at a service that can: a gateway knows it by its idempotency key, another by the call's id.
 
         The call may still be on its way there, so one that is not known is tried again for a while.
         """

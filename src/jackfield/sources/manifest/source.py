@@ -15,7 +15,7 @@ from msgspec import Raw
 from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.model.trace_context import CLUSTER_HEADER, MOST_HOPS
+from jackfield.model.trace_context import CANCELS_HEADER, CLUSTER_HEADER, MOST_HOPS
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.base import Begun, Invocation, Listing, Look, SourceContext
@@ -69,6 +69,8 @@ class ManifestFetcher:
         self._is_due = False
         self._went_back = False
         self.held = ServiceManifest()
+        self.cancels = False
+        """Whether the service says that it cancels running calls."""
         self.cluster_id = ""
         """The gateways that response; empty: it is no gateway."""
 
@@ -101,6 +103,7 @@ class ManifestFetcher:
         self._went_back = False
         self._etag = response.headers.get("etag")
         self.cluster_id = response.headers.get(CLUSTER_HEADER, "")[:100]
+        self.cancels = bool(self.cluster_id) or response.headers.get(CANCELS_HEADER) == "true"
         self.held = manifest
         self._schedule(response)
         return manifest
@@ -315,14 +318,14 @@ class ManifestSource:
         return outcome
 
     async def _run(self, invocation: Invocation) -> Done | Failed | Begun:
-        """One call at the service. A cancelled call is cancelled at another gateway too; any other service only sees
+        """One call at the service. A cancelled call is cancelled there too, if the service can; any other one only sees
         its connection close.
         """
         ends = time.monotonic() + invocation.timeout_ms / 1000 - DEADLINE_MARGIN
         try:
             return await self._client.run(invocation, is_peer=bool(self._fetcher.cluster_id))
         except asyncio.CancelledError:
-            is_known = self._fetcher.cluster_id and self._options.template(invocation.tool) is None
+            is_known = self._fetcher.cancels and self._options.template(invocation.tool) is None
             if is_known and time.monotonic() < ends:
                 cancelling = asyncio.create_task(self._cancel(invocation), name=f"cancel {invocation.call_id}")
                 self._cancelling.add(cancelling)
