@@ -27,7 +27,7 @@ from jackfield.model.resource import SCHEME, qualified, read_of, unqualified
 from jackfield.model.text import nearest
 from jackfield.model.tool import Tool
 from jackfield.sources.base import Listing
-from jackfield.sources.foreign import is_hidden_in, shown
+from jackfield.sources.foreign import is_plain, shown
 
 WHAT = "Template"
 LONGEST_URI = 5_000
@@ -329,7 +329,7 @@ class ResourceView:
 
     def find(self, uri: str) -> Entry:
         """What a call that reads this URI uses. Raises `ResourceNotFound`; for a held template `DefinitionChanged`."""
-        if len(uri) > LONGEST_URI or is_hidden_in(uri):
+        if len(uri) > LONGEST_URI or not is_plain(uri):
             raise self._not_found(uri)
         listed = self.snapshot.by_uri.get(uri)
         if listed is not None and self._sees(listed.source, listed.own_uri):
@@ -344,7 +344,7 @@ class ResourceView:
         self._refuse_held(uri)
         named = unqualified(uri)
         source, own_uri = named if named is not None else (self._reader_of(uri), uri)
-        if source is None or is_hidden_in(own_uri) or not self._reads(source, own_uri):
+        if source is None or not is_plain(own_uri) or not self._reads(source, own_uri):
             raise self._not_found(uri)
         return self.snapshot.read(source, own_uri)
 

@@ -6,6 +6,7 @@ and fetches it again; what it has not taken yet is told once.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -27,6 +28,10 @@ from jackfield.sources.supervisor import SourceRegistry
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 MOST_FOLLOWED = 1_000
 """Resources that one client follows at a time."""
+MOST_OF_A_KEY = 5_000
+"""Resources that all clients of one key follow at a time."""
+MOST_PARTS = 100
+"""Parts of one followed resource that a client is told of by their own URIs."""
 _LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 _UPDATED = "updated:"
 _TASK = "task:"
@@ -58,6 +63,7 @@ class ResourceFollowers:
     def __init__(self, catalog: Catalog, sources: SourceRegistry) -> None:
         self._catalog = catalog
         self._sources = sources
+        self._of_key: Counter[str] = Counter()
 
     async def follow(self, uri: str, principal: Principal, tell: Callable[[str], None]) -> Callable[[], None]:
         """Have `tell` called with the URI as the client knows it; returns how to end that.
@@ -65,12 +71,43 @@ class ResourceFollowers:
         Raises `Refused` or `RpcError`. A client is told only for as long as it may read the resource.
         """
         tool = self._catalog.resources(principal).find(uri).tool
+        if self._of_key[principal.name] >= MOST_OF_A_KEY:
+            raise RpcError(INVALID_REQUEST, f"A key follows {MOST_OF_A_KEY:,} resources at most. End some first.")
+        parts: set[str] = set()
 
         def updated(own_uri: str) -> None:
-            if self._may_read(uri, principal):
-                tell(uri if own_uri == tool.name else own_uri)
+            if not self._may_read(uri, principal):
+                return
+            if uri != tool.name or own_uri == uri or not self._is_told_of(own_uri, tool.source, principal, parts):
+                tell(uri)
+            else:
+                tell(own_uri)
 
-        return await self._sources.subscribe(tool.source, tool.name, updated)
+        self._of_key[principal.name] += 1
+        try:
+            end = await self._sources.subscribe(tool.source, tool.name, updated)
+        except BaseException:
+            self._ended(principal)
+            raise
+
+        def ended() -> None:
+            end()
+            self._ended(principal)
+
+        return ended
+
+    def _ended(self, principal: Principal) -> None:
+        self._of_key[principal.name] -= 1
+        if not self._of_key[principal.name]:
+            del self._of_key[principal.name]
+
+    def _is_told_of(self, part: str, source: str, principal: Principal, parts: set[str]) -> bool:
+        """Whether a part is the key's to know, and one of not too many."""
+        if part not in parts:
+            if len(parts) >= MOST_PARTS or not self._catalog.resources(principal).sees(source, part):
+                return False
+            parts.add(part)
+        return True
 
     def _may_read(self, uri: str, principal: Principal) -> bool:
         try:

@@ -16,6 +16,7 @@ MAX_TOOLS = 10_000
 MAX_DEFINITION = 256 * 1024
 MAX_NAME = 256
 
+_BREAKS = re.compile("[\t\n\r]")
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -69,6 +70,11 @@ def shown(value: Any, *, most: int = 100) -> str:
 
 def is_hidden_in(text: str) -> bool:
     return _HIDDEN.search(text.replace("\r\n", "\n")) is not None
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name or a URI is one line without tabs and hidden characters."""
+    return _BREAKS.search(name) is None and not is_hidden_in(name)
 
 
 def has_hidden(value: Any) -> bool:

@@ -31,7 +31,8 @@ from jackfield.sources.client import (
     RootsRequest,
     SampleRequest,
 )
-from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema
+from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema, is_plain
+from jackfield.sources.mcp.offers import MAX_URI
 
 Sample = Callable[[Raw], Awaitable[Raw]]
 MAX_TOKENS = 16_384
@@ -99,11 +100,12 @@ class _Acknowledged(Struct):
 
 
 def updated_uri(params: Raw) -> str | None:
-    """The resource that changed; None for a notification that cannot be read."""
+    """The resource that changed; None for a notification that cannot be read, or names what cannot be a resource."""
     try:
-        return msgspec.json.decode(params, type=_Updated).uri
+        uri = msgspec.json.decode(params, type=_Updated).uri
     except msgspec.DecodeError:
         return None
+    return uri if len(uri) <= MAX_URI and is_plain(uri) else None
 
 
 def subscription_number(params: Raw) -> int | None:

@@ -23,12 +23,15 @@ from jackfield.sources.foreign import (
     cleaned,
     cleaned_schema,
     has_hidden,
+    is_plain,
     shown,
 )
 
 T = TypeVar("T")
 MAX_OFFERS = 20_000
-"""Resources, templates or prompts of one server."""
+"""Resources or prompts of one server."""
+MAX_TEMPLATES = 1_000
+"""Fewer, because a URI that is not listed is held against each of them."""
 MAX_URI = 4_096
 MAX_TEMPLATE = 2_000
 """Bytes of a template: what it is pinned by has to fit into an index of any database."""
@@ -63,7 +66,7 @@ def templates_of(definitions: Sequence[Raw], rules: ListingRules) -> tuple[tuple
             raise UnusableTool(f"{said}: URIs that begin with {SCHEME} are the gateway's.")
         return listed["uriTemplate"], _offer(listed, listed["uriTemplate"], raw, rules, operation=CallKind.RESOURCE)
 
-    return _collected(definitions, made, "resource template")
+    return _collected(definitions, made, "resource template", most=MAX_TEMPLATES)
 
 
 def prompts_of(definitions: Sequence[Raw], rules: ListingRules) -> tuple[tuple[Tool, ...], list[str]]:
@@ -78,11 +81,11 @@ def prompts_of(definitions: Sequence[Raw], rules: ListingRules) -> tuple[tuple[T
 
 
 def _collected(
-    definitions: Sequence[Raw], made: Callable[[Raw], tuple[str, T]], what: str
+    definitions: Sequence[Raw], made: Callable[[Raw], tuple[str, T]], what: str, *, most: int = MAX_OFFERS
 ) -> tuple[tuple[T, ...], list[str]]:
     found: dict[str, T] = {}
     faults: list[str] = []
-    for raw in definitions[:MAX_OFFERS]:
+    for raw in definitions[:most]:
         try:
             key, offer = made(raw)
         except UnusableTool as fault:
@@ -92,8 +95,8 @@ def _collected(
             faults.append(f"{what.capitalize()} {shown(key)} is listed twice; the first is used.")
         else:
             found[key] = offer
-    if len(definitions) > MAX_OFFERS:
-        faults.append(f"The server lists more than {MAX_OFFERS:,} {what}s; the first {MAX_OFFERS:,} are used.")
+    if len(definitions) > most:
+        faults.insert(0, f"The server lists more than {most:,} {what}s; the first {most:,} are used.")
     return tuple(found.values()), faults
 
 
@@ -108,7 +111,7 @@ def _parsed(raw: Raw, what: str, *, key: str, longest: int) -> dict[str, Any]:
     name = definition.get(key)
     if not isinstance(name, str) or not 0 < len(name) <= longest:
         raise UnusableTool(f"A {what} is left out: its '{key}' is not a string of 1 to {longest:,} characters.")
-    if has_hidden(name):
+    if not is_plain(name):
         raise UnusableTool(f"{what.capitalize()} {shown(name)} is left out: its '{key}' has control characters.")
     meta = definition.get("_meta")
     if isinstance(meta, dict):

@@ -2,12 +2,13 @@
 
 In the handshake era a URI is subscribed to by a request. Since 2026-07-28 one stream carries all of them; when their
 set changes a new stream is opened before the old one is closed. After a lost connection everything is asked for again,
-and everybody is told that their resources may have changed meanwhile.
+and everybody is told that their resources may have changed meanwhile. A server that tells of the same resource again
+and again is passed on a few times a second.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 
 from jackfield.protocol.backoff import RetryDelays
@@ -18,6 +19,12 @@ from jackfield.sources.mcp.transport import McpClientError
 
 MOST = 10_000
 """URIs of one server that are followed at a time."""
+PAUSE_SECONDS = 0.1
+"""After a resource was told of, further updates of it are gathered for so long."""
+MOST_PARTS = 100
+"""Parts of one followed resource that are told of by their own URIs at a time."""
+DEEPEST = 100
+"""Levels of a URI that are looked at for a followed resource that it is part of."""
 ACKNOWLEDGED_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
@@ -30,6 +37,11 @@ class ResourceSubscriptions:
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
         self._connect = connect
         self._listeners: dict[str, list[Updated]] = {}
+        self._folders: dict[str, set[str]] = {}
+        """The followed URIs by what the URIs of their parts begin with, but for a slash."""
+        self._gathered: dict[str, dict[str, None]] = {}
+        """By followed URI that was told of just now: what was updated since."""
+        self._pauses: dict[str, asyncio.TimerHandle] = {}
         self._connection: Connection | None = None
         self._wanted = asyncio.Event()
         self._heard: frozenset[str] = frozenset()
@@ -47,6 +59,7 @@ class ResourceSubscriptions:
             raise RpcError(INVALID_REQUEST, f"{MOST:,} resources of '{self._name}' are subscribed to already.")
         is_first = uri not in self._listeners
         self._listeners.setdefault(uri, []).append(updated)
+        self._folders.setdefault(uri.rstrip("/"), set()).add(uri)
         try:
             if connection.agreement.is_modern:
                 await self._listened_to(uri)
@@ -64,6 +77,7 @@ class ResourceSubscriptions:
         if listeners or uri not in self._listeners:
             return
         del self._listeners[uri]
+        self._forget(uri)
         connection = self._connection
         if connection is None:
             return
@@ -74,12 +88,48 @@ class ResourceSubscriptions:
 
     def updated(self, uri: str) -> None:
         """The server says that a resource changed: one that is followed, or a part of one."""
-        found = self._listeners.get(uri)
-        if found is None:
-            within = (known for known in self._listeners if uri.startswith(f"{known.rstrip('/')}/"))
-            found = [listener for known in within for listener in self._listeners[known]]
-        for listener in tuple(found):
-            listener(uri)
+        for followed in (uri,) if uri in self._listeners else self._whole_of(uri):
+            gathered = self._gathered.get(followed)
+            if gathered is None:
+                self._tell(followed, (uri,))
+            elif len(gathered) < MOST_PARTS:
+                gathered[uri] = None
+            else:
+                gathered[followed] = None
+
+    def _whole_of(self, uri: str) -> list[str]:
+        """The followed resources that this is a part of."""
+        found: list[str] = []
+        end = len(uri)
+        for _ in range(DEEPEST):
+            end = uri.rfind("/", 0, end)
+            if end < 0:
+                break
+            found += self._folders.get(uri[:end], ())
+        return found
+
+    def _tell(self, followed: str, uris: Iterable[str]) -> None:
+        self._gathered[followed] = {}
+        self._pauses[followed] = asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._tell_gathered, followed)
+        for uri in uris:
+            for listener in tuple(self._listeners.get(followed, ())):
+                listener(uri)
+
+    def _tell_gathered(self, followed: str) -> None:
+        gathered = self._gathered.pop(followed)
+        del self._pauses[followed]
+        if gathered:
+            self._tell(followed, gathered)
+
+    def _forget(self, followed: str) -> None:
+        """Nobody follows it any more."""
+        folder = followed.rstrip("/")
+        self._folders[folder].discard(followed)
+        if not self._folders[folder]:
+            del self._folders[folder]
+        if (pause := self._pauses.pop(followed, None)) is not None:
+            pause.cancel()
+            del self._gathered[followed]
 
     def connected(self, connection: Connection) -> None:
         """There is a new connection: ask for everything again."""
@@ -94,6 +144,10 @@ class ResourceSubscriptions:
             self.updated(uri)
 
     async def close(self) -> None:
+        for pause in self._pauses.values():
+            pause.cancel()
+        self._pauses.clear()
+        self._gathered.clear()
         tasks = [*self._tasks, *([] if self._worker is None else [self._worker])]
         for task in tasks:
             task.cancel()

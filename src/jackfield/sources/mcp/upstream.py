@@ -22,7 +22,7 @@ from jackfield.sources.logs import SourceLogs
 from jackfield.sources.mcp.connection import Connection
 from jackfield.sources.mcp.handlers import Sample
 from jackfield.sources.mcp.handshake import Agreement
-from jackfield.sources.mcp.offers import MAX_OFFERS
+from jackfield.sources.mcp.offers import MAX_OFFERS, MAX_TEMPLATES
 from jackfield.sources.mcp.options import HTTP, SSE, McpOptions
 from jackfield.sources.mcp.subscriptions import ResourceSubscriptions
 from jackfield.sources.mcp.transport import (
@@ -58,7 +58,7 @@ class ConnectOptions(Struct, frozen=True, kw_only=True):
 _LISTS = {
     ("tools", "tools/list"): ("tools", MAX_TOOLS),
     ("resources", "resources/list"): ("resources", MAX_OFFERS),
-    ("resources", "resources/templates/list"): ("resourceTemplates", MAX_OFFERS),
+    ("resources", "resources/templates/list"): ("resourceTemplates", MAX_TEMPLATES),
     ("prompts", "prompts/list"): ("prompts", MAX_OFFERS),
     (SKILLS, "skills/list"): ("skills", MAX_SKILLS),
 }

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from jackfield.model.skill import SKILL_FILE, Skill, SkillFile, digest_of
-from jackfield.sources.foreign import is_hidden_in, shown
+from jackfield.sources.foreign import is_plain, shown
 from jackfield.sources.skills.entries import (
     MAX_BYTES,
     MAX_FILES,
@@ -230,4 +230,4 @@ def _is_odd(name: str) -> bool:
         name.encode()
     except UnicodeEncodeError:
         return True
-    return is_hidden_in(name) or "\n" in name or "\t" in name or "\\" in name
+    return not is_plain(name) or "\\" in name
