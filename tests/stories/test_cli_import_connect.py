@@ -147,17 +147,39 @@ def test_without_a_key_nothing_is_written(tmp_path: Path) -> None:
 @requirement("SAFE-connect-narrow-key")
 def test_an_administrators_key_is_not_written_into_an_agents_config(tmp_path: Path) -> None:
     keys = '[auth.keys.boss]\nkey = "boss-key"\nscopes = ["admin"]\n'
-    with running_gateway(tmp_path, keys, env={"JACKFIELD_ADMIN_KEY": "env-admin-key"}) as gateway:
-        for key in ("boss-key", "env-admin-key"):
-            refused = run_cli("connect", "cursor", "--yes", "--key", key, "--url", gateway.url, cwd=tmp_path)
-            assert refused.returncode == 2
-            assert "admin key" in refused.stderr
-            assert '[auth.keys.cursor] with key = "${CURSOR_KEY}" and scopes = ["call"]' in refused.stderr
-            assert key not in refused.stdout + refused.stderr
+    (tmp_path / "jackfield.toml").write_text(keys, encoding="utf-8")
+    refused = run_cli("connect", "cursor", "--yes", "--key", "boss-key", cwd=tmp_path)
+    assert refused.returncode == 2, "nobody could make another key"
+    assert '[auth.keys.cursor] with key = "${CURSOR_KEY}" and scopes = ["call"]' in refused.stderr
+    assert "boss-key" not in refused.stdout + refused.stderr
     by_itself = run_cli("connect", "cursor", "--yes", cwd=tmp_path)
     assert "admin key" in by_itself.stderr, "known from the config alone, where no gateway runs"
     assert not (tmp_path / ".cursor").exists()
     assert run_cli("connect", "cursor", "--yes", "--key-variable", "K", cwd=tmp_path).returncode == 0
+
+
+@requirement("ID-connect-makes-key")
+def test_a_running_gateway_makes_a_key_for_the_client(tmp_path: Path) -> None:
+    groups = '[groups.docs]\ntools = ["read*"]\n'
+    with running_gateway(tmp_path, groups, env={"JACKFIELD_ADMIN_KEY": "env-admin-key"}) as gateway:
+        admin = ("--key", "env-admin-key", "--url", gateway.url)
+        declined = run_cli("connect", "cursor", *admin, cwd=tmp_path)
+        assert declined.returncode == 2
+        done = run_cli("connect", "cursor", "--yes", "--group", "docs", *admin, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "Created the key 'cursor'." in done.stdout
+        entry = json.loads((tmp_path / ".cursor/mcp.json").read_text(encoding="utf-8"))["mcpServers"]["jackfield"]
+        key = entry["headers"]["Authorization"].removeprefix("Bearer ")
+        assert key.startswith("jf_")
+        assert key not in done.stdout + done.stderr
+        assert entry["url"] == f"{gateway.url}/mcp/docs"
+        whose = httpx2.get(f"{gateway.url}/api/login", headers={"x-api-key": key}).json()
+        assert (whose["principal"], whose["scopes"]) == ("cursor", ["call"])
+        again = run_cli("connect", "cursor", "--yes", "--group", "docs", *admin, cwd=tmp_path)
+        assert "already has this gateway" in again.stdout
+        (tmp_path / ".cursor/mcp.json").unlink()
+        second = run_cli("connect", "cursor", "--yes", *admin, cwd=tmp_path)
+        assert "Created the key 'cursor-2'." in second.stdout
 
 
 @requirement("SAFE-connect-narrow-key")

@@ -17,8 +17,11 @@ from jackfield.cli.target import PROBE_TIMEOUT, find_target
 from jackfield.errors import JackfieldError, Unauthenticated
 from jackfield.sdk import Client
 from jackfield.sdk.address import Address, find_address, read_key
+from jackfield.sdk.keys import KeyInfo
 from jackfield.settings import load_local
 
+NEW_KEY = "a-new-key"
+"""In the entry that is shown, for a key that is created once the change is agreed to."""
 _BEARER = re.compile(r"(Bearer )(?!\$\{)[^\"\\\s]+")
 _INDENT = re.compile(r"\{\s*\n([ \t]+)\"")
 
@@ -68,13 +71,15 @@ Add this gateway, with its URL and key, to the config of an MCP client. The chan
 file stay. Without --user, the file of the project in this folder is changed.
 
 The key is the one that the config has under the client's name, as [auth.keys.claude-code]; pass another with --key, or
-keep it out of the file with --key-variable. An admin key is written only with --admin: with it, an agent could approve
-its own calls.
+keep it out of the file with --key-variable. With an admin key and a running gateway, a key of the client's own is
+created, with the scope 'call'; 'jackfield keys revoke NAME' ends it. An admin key itself is written only with --admin:
+with it, an agent could approve its own calls.
 
 exit codes: 0 written or nothing to write, 1 declined, 2 not written""",
     argument("client", choices=("claude-code", "cursor", "vscode"), help="the program"),
     argument("--user", action="store_true", help="for all projects of this user, not only this one"),
     argument("--name", default="jackfield", help="the server's name in the client (jackfield)"),
+    argument("--group", metavar="NAME", help="offer only this group of tools: /mcp/NAME"),
     argument("--key-variable", metavar="NAME", help="let the client read the key from this environment variable"),
     argument("--admin", action="store_true", help="write the key even if it is an admin key"),
     argument("--config", metavar="FILE", help="the config of the gateway"),
@@ -82,15 +87,20 @@ exit codes: 0 written or nothing to write, 1 declined, 2 not written""",
     *GATEWAY,
     examples="""\
   jackfield connect claude-code --key "$AGENT_KEY"
-  jackfield connect cursor --user
+  jackfield connect cursor --user --group docs
   jackfield connect vscode --key-variable JACKFIELD_KEY""",
 )
 async def connect(options: Namespace) -> int:
     client = clients()[options.client]
     path = client.user_file if options.user else Path(client.file)
-    address = await _address(options)
+    address, makes_key = await _address(options)
     before = read_text(path) if path.exists() else None
-    entry = entry_for(client, address, key_variable=options.key_variable)
+    if makes_key and (kept := await _working_key(before, client, options, address)) is not None:
+        address, makes_key = Address(url=address.url, key=kept), False
+    maker = address
+    if makes_key:
+        address = Address(url=address.url, key=NEW_KEY)
+    entry = entry_for(client, address, key_variable=options.key_variable, group=options.group)
     after = with_server(before, path, client=client, name=options.name, entry=entry)
     if after == before:
         print(f"{path} already has this gateway.")
@@ -99,6 +109,10 @@ async def connect(options: Namespace) -> int:
     if not confirm(f"Write this to {path}?", yes=options.yes):
         print("Nothing was written.")
         return 1
+    if makes_key:
+        made = await _make_key(maker, options)
+        after = after.replace(NEW_KEY, made.key or "")
+        print(f"Created the key '{escape(made.name)}'. To end it: jackfield keys revoke {escape(made.name)}")
     replace_file(path, after, before=before, private=options.key_variable is None)
     print(f"{style('Written', 'green')}: {client.title} has this gateway as '{escape(options.name)}' in {path}.")
     if options.key_variable:
@@ -108,11 +122,37 @@ async def connect(options: Namespace) -> int:
     return 0
 
 
-def entry_for(client: McpClient, address: Address, *, key_variable: str | None) -> dict[str, Any]:
+async def _make_key(maker: Address, options: Namespace) -> KeyInfo:
+    """A key of the client's own, with a number after its name where that is taken."""
+    groups = None if options.group is None else [options.group]
+    async with Client(maker.url, maker.key) as client:
+        taken = {key.name for key in await client.keys.list()}
+        names = (options.client, *(f"{options.client}-{number}" for number in range(2, 1_000)))
+        name = next(name for name in names if name not in taken)
+        return await client.keys.create(name, scopes=["call"], groups=groups)
+
+
+async def _working_key(before: str | None, mcp_client: McpClient, options: Namespace, address: Address) -> str | None:
+    """The key that the file has for this gateway already, if the gateway still takes it and it is no admin key."""
+    try:
+        entry = json.loads(before or "{}")[mcp_client.servers][options.name]
+        key = str(entry["headers"]["Authorization"]).removeprefix("Bearer ")
+        if not str(entry["url"]).startswith(f"{address.url}/mcp"):
+            return None
+        async with Client(address.url, key, timeout=PROBE_TIMEOUT, retries=0) as client:
+            return None if (await client.identity()).is_admin else key
+    except (JackfieldError, ValueError, KeyError, TypeError):
+        return None
+
+
+def entry_for(
+    client: McpClient, address: Address, *, key_variable: str | None, group: str | None = None
+) -> dict[str, Any]:
     """The client's entry for this gateway."""
+    path = "/mcp" if group is None else f"/mcp/{group}"
     key = client.variable % key_variable if key_variable else address.key
     kind = {"type": "http"} if client.has_type else {}
-    return {**kind, "url": f"{address.url}/mcp", "headers": {"Authorization": f"Bearer {key}"}}
+    return {**kind, "url": f"{address.url}{path}", "headers": {"Authorization": f"Bearer {key}"}}
 
 
 def with_server(before: str | None, path: Path, *, client: McpClient, name: str, entry: dict[str, Any]) -> str:
@@ -142,18 +182,22 @@ def _document(before: str, path: Path, *, name: str, entry: dict[str, Any]) -> d
         ) from None
 
 
-async def _address(options: Namespace) -> Address:
+async def _address(options: Namespace) -> tuple[Address, bool]:
+    """The gateway and a key for it; True: the key is an administrator's, so one is to be made with it."""
     target = await find_target(options, in_process=False)
     address = find_address(target.url, options.key or _key_for_client(options) or target.key)
     if options.key_variable:
-        return address
+        return address, False
     if address.key is None:
         raise UsageError(
             f"The gateway at {address.url} has no key yet. Start it once with 'jackfield serve', or pass --key."
         )
-    if not options.admin and await _is_admin_key(address, options):
+    if options.admin:
+        return address, False
+    is_admin, is_running = await _is_admin_key(address, options)
+    if is_admin and not is_running:
         raise UsageError(_advice(options.client))
-    return address
+    return address, is_admin
 
 
 def _key_for_client(options: Namespace) -> str | None:
@@ -170,11 +214,11 @@ def _key_for_client(options: Namespace) -> str | None:
     return None if found is None else found.key
 
 
-async def _is_admin_key(address: Address, options: Namespace) -> bool:
-    """Whether it is an admin key: ask the gateway, else the config."""
+async def _is_admin_key(address: Address, options: Namespace) -> tuple[bool, bool]:
+    """Whether it is an admin key, and whether the gateway itself says so; else the config does."""
     try:
         async with Client(address.url, address.key, timeout=PROBE_TIMEOUT, retries=0) as client:
-            return (await client.identity()).is_admin
+            return (await client.identity()).is_admin, True
     except Unauthenticated:
         print_stderr(
             f"The gateway at {address.url} does not accept this key. If it is new in the config, restart the gateway."
@@ -183,13 +227,14 @@ async def _is_admin_key(address: Address, options: Namespace) -> bool:
         pass  # It is not running.
     local = load_local(options.config)
     admins = {key.key for key in local.keys.values() if "admin" in key.scopes}
-    return address.key in admins | {os.environ.get("JACKFIELD_ADMIN_KEY"), read_key(local.data)}
+    return address.key in admins | {os.environ.get("JACKFIELD_ADMIN_KEY"), read_key(local.data)}, False
 
 
 def _advice(client: str) -> str:
     variable = f"{client.upper().replace('-', '_')}_KEY"
     return (
-        "This is an admin key: with it, an agent could approve its own calls. Give the client its own key: "
+        "This is an admin key: with it, an agent could approve its own calls. Give the client its own key: start the "
+        f"gateway and try again, and one is created; or "
         f'add [auth.keys.{client}] with key = "${{{variable}}}" and scopes = ["call"] to jackfield.toml '
         "(tools = [...] limits it further), restart the gateway and try again. Or write the admin key with --admin."
     )
