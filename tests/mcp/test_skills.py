@@ -201,8 +201,10 @@ async def test_of_two_skills_with_one_uri_the_later_is_offered_under_its_source(
 async def test_long_lists_of_skills_page(tmp_path: Path) -> None:
     for number in range(60):
         write(tmp_path, f"s{number}/SKILL.md", skill_text(f"s{number}"))
-    own = '[sources.team]\nkind = "skills"\npath = "skills"\n'
+    own = '[sources.team]\nkind = "skills"\npath = "skills"\n[auth.keys.other]\nkey = "other-key"\ntools = ["echo"]\n'
     async with mcp_scene(tmp_path, own) as scene:
+        nothing = await ask(scene, "server/discover", key="other-key")
+        assert nothing["capabilities"]["extensions"][EXTENSION] == {}, "no directory that it could read"
         first = await ask(scene, "skills/list")
         second = await ask(scene, "skills/list", cursor=first["nextCursor"])
         found = [skill["uri"] for skill in (*first["skills"], *second["skills"])]

@@ -18,7 +18,6 @@ from jackfield.mcp.results import stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.mcp.tools_call import ToolCalls
 from jackfield.model.call import Call, CallStatus
-from jackfield.model.skill import EXTENSION as SKILLS
 from jackfield.model.tool import CallKind
 from jackfield.protocol.jsonrpc import (
     INVALID_PARAMS,
@@ -41,9 +40,9 @@ CAPABILITIES: dict[str, Any] = {
     "resources": {"listChanged": True, "subscribe": True},
     "prompts": {"listChanged": True},
     "completions": {},
-    "extensions": {APPS: {}, SKILLS: {"directoryRead": True}},
+    "extensions": {APPS: {}},
 }
-"""Declared always: a source may bring resources, prompts and skills later."""
+"""Declared always: a source may bring resources and prompts later."""
 
 
 class _Read(Struct):

@@ -100,10 +100,10 @@ class McpServer:
         self._session_tools = session_tools
         self.followers = ResourceFollowers(catalog, sources)
         self._reading = Reading(catalog, pipeline, sources, self._calling)
-        skills = SkillMethods(catalog, sources)
+        self._skills = SkillMethods(catalog, sources)
         self._handshake: dict[str, Method] = {
             **self._reading.methods,
-            **skills.methods,
+            **self._skills.methods,
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
             "ping": self._ping,
@@ -117,7 +117,7 @@ class McpServer:
         }
         self._modern: dict[str, Method] = {
             **self._reading.methods,
-            **skills.methods,
+            **self._skills.methods,
             "tools/call": self._call_tool,
             "tools/list": self._list_tools,
             "server/discover": self._discover,
@@ -158,6 +158,7 @@ class McpServer:
                 "tools": {"listChanged": True},
                 "logging": {},
                 **CAPABILITIES,
+                "extensions": {**CAPABILITIES["extensions"], **self._skills.extension(caller.principal)},
                 **(TASK_CAPABILITIES if revision == WITH_CORE_TASKS else {}),
             },
             "serverInfo": self._server_info(),
@@ -178,7 +179,11 @@ class McpServer:
     async def _discover(self, _request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         result = {
             "supportedVersions": [MODERN],
-            "capabilities": {"tools": {"listChanged": True}, **CAPABILITIES, "extensions": EXTENSIONS},
+            "capabilities": {
+                "tools": {"listChanged": True},
+                **CAPABILITIES,
+                "extensions": {**EXTENSIONS, **self._skills.extension(caller.principal)},
+            },
             "instructions": self._instructions(caller),
             "ttlMs": FRESH_MS,
             "cacheScope": "private",

@@ -22,7 +22,7 @@ from jackfield.mcp.results import stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.model.principal import Principal
 from jackfield.model.resource import SCHEME, unqualified
-from jackfield.model.skill import DIRECTORY, SKILL_FILE
+from jackfield.model.skill import DIRECTORY, EXTENSION, SKILL_FILE
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError, RpcRequest, text_param
 from jackfield.sources.foreign import shown
 from jackfield.sources.supervisor import SourceRegistry
@@ -51,6 +51,11 @@ class SkillMethods:
             "skills/get": self.get_skill,
             "resources/directory/read": self.read_directory,
         }
+
+    def extension(self, principal: Principal) -> dict[str, Any]:
+        """How the extension is declared: always, and with directories where there is a skill that has one."""
+        view = self._catalog.resources(principal)
+        return {EXTENSION: {"directoryRead": True} if view.skills or view.skill_readers("") else {}}
 
     async def list_skills(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         after = after_cursor(request)
