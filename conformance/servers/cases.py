@@ -21,6 +21,8 @@ from conformance.servers.differences import Expected, Mask
 from conformance.servers.view import MODERN, Answers, Step, call, complete, get, read, subscribe
 from conformance.suite import SuiteError
 
+LEGACY = "2025-11-25"
+HTTP, SSE, STDIO = "http", "sse", "stdio"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PAGE = "<title>A page</title><h1>Hello</h1><button onclick=\"document.title='Clicked'\">Press</button>"
 _GIT = {
@@ -42,6 +44,10 @@ class ServerCase(Struct, frozen=True, kw_only=True):
     name: str
     what: NpmSet | PythonSet | None
     """None: it is ours, and installed."""
+    transport: str = STDIO
+    """`http` and `sse`: it listens on the port that the variable PORT has."""
+    revision: str = LEGACY
+    """Which its own client speaks."""
     command: Callable[[Path], list[str]]
     prepare: Callable[[Path], None] = lambda _: None
     script: Callable[[Path], tuple[Step, ...]]
@@ -238,11 +244,47 @@ def _rich(_: Path) -> tuple[Step, ...]:
 
 VALIDATED = "The gateway checks arguments itself, and says so in its own words."
 ACTABLE = "A server's error is a result with isError, so that a model can act on it."
+NAMED = "At 2025-11-25 it must have an id, so the gateway gives it one."
 NAMELESS = "Since 2026-07-28 a url that is to be opened has no id."
 NO_SUBSCRIBE = "Since 2026-07-28 a client listens for updates and does not subscribe to them."
 NOT_FOUND = "A resource that is not there has another number since 2026-07-28."
 
+
+def _everything_over(transport: str, *arguments: str) -> ServerCase:
+    return ServerCase(
+        name=EVERYTHING.name if transport == STDIO else f"{EVERYTHING.name}-{transport}",
+        transport=transport,
+        what=EVERYTHING,
+        command=lambda _: [_program(EVERYTHING, "mcp-server-everything"), *arguments],
+        script=_everything,
+        answers=Answers(form={"name": "Ada", "check": True}),
+        expected=(
+            Expected(r"call echo nothing\.result\.content\[0\]\.text", VALIDATED),
+            Expected(r"call url by error\.(error|result)", ACTABLE, MODERN),
+            Expected(r"call trigger-url-elicitation\.asked\[0\]\.params\.elicitationId", NAMELESS, MODERN),
+        ),
+        masks=(
+            Mask(r"\d+:\d\d:\d\d [AP]M", "(time)", "It says when it made a resource."),
+            Mask(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "(id)", "It makes an id each time."),
+            Mask(r"UmVzb3VyY2Ug[\w+/]+=*", "(time)", "The same in base64."),
+        ),
+    )
+
+
 CASES = (
+    ServerCase(
+        name="rich-modern",
+        what=None,
+        revision=MODERN,
+        command=lambda _: [sys.executable, "-m", "conformance.servers.rich", "modern"],
+        script=_rich,
+        answers=Answers(form={"name": "Ada"}, roots=("file:///tmp/project",)),
+        expected=(
+            Expected(r"call rich without its argument\.result\..*", VALIDATED),
+            Expected(r"call (refuse|open_first)\.(error|result)", ACTABLE),
+            Expected(r"call open\.asked\[0\]\.params\.elicitationId", NAMED, LEGACY),
+        ),
+    ),
     ServerCase(
         name="rich",
         what=None,
@@ -257,23 +299,9 @@ CASES = (
             Expected(r"call open\.asked\[0\]\.params\.elicitationId", NAMELESS, MODERN),
         ),
     ),
-    ServerCase(
-        name="server-everything",
-        what=EVERYTHING,
-        command=lambda _: [_program(EVERYTHING, "mcp-server-everything")],
-        script=_everything,
-        answers=Answers(form={"name": "Ada", "check": True}),
-        expected=(
-            Expected(r"call echo nothing\.result\.content\[0\]\.text", VALIDATED),
-            Expected(r"call url by error\.(error|result)", ACTABLE, MODERN),
-            Expected(r"call trigger-url-elicitation\.asked\[0\]\.params\.elicitationId", NAMELESS, MODERN),
-        ),
-        masks=(
-            Mask(r"\d+:\d\d:\d\d [AP]M", "(time)", "It says when it made a resource."),
-            Mask(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "(id)", "It makes an id each time."),
-            Mask(r"UmVzb3VyY2Ug[\w+/]+=*", "(time)", "The same in base64."),
-        ),
-    ),
+    _everything_over(STDIO),
+    _everything_over(HTTP, "streamableHttp"),
+    _everything_over(SSE, "sse"),
     ServerCase(
         name="server-filesystem",
         what=FILES,

@@ -1,6 +1,7 @@
-"""An MCP server on stdio with every field of 2025-11-25, and some of no revision: `-m conformance.servers.rich`.
+"""An MCP server on stdio with every field there is, and some of no revision: `-m conformance.servers.rich [modern]`.
 
-It is written without an SDK, so that nothing leaves out what the SDK does not know.
+It is written without an SDK, so that nothing leaves out what the SDK does not know. It speaks 2025-11-25, with `modern`
+2026-07-28 and nothing else.
 """
 
 import json
@@ -15,6 +16,7 @@ ICONS = [{"src": f"data:image/png;base64,{PNG}", "mimeType": "image/png", "sizes
 META = {"example.com/key": {"deep": [1, 2.5, None, True]}}
 ANNOTATED = {"audience": ["user", "assistant"], "priority": 0.5, "lastModified": "2026-01-01T00:00:00Z"}
 EMPTY = {"type": "object"}
+UNCACHED = ("tools/call", "prompts/get", "completion/complete")
 PAUSE = 0.02
 """After each report: some clients drop those that come together with the result."""
 METHOD_NOT_FOUND, INVALID_PARAMS, URL_REQUIRED = -32601, -32602, -32042
@@ -137,10 +139,25 @@ class RpcFault(Exception):
         self.error = {"code": code, "message": message, **({} if data is None else {"data": data})}
 
 
+class Asked(Exception):
+    """The result of a request of 2026-07-28 that asks back."""
+
+    def __init__(self, method: str, params: Json) -> None:
+        super().__init__(method)
+        self.result = {
+            "resultType": "input_required",
+            "inputRequests": {"question": {"method": method, "params": params}},
+            "requestState": "opaque",
+        }
+
+
 class RichServer:
     """One connection. One request is answered after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, modern: bool = False) -> None:
+        self._modern = modern
+        self._params: Json = {}
+        """Of the request that is being answered."""
         self._asked = 0
         self._tools: dict[str, Callable[[Json], Json]] = {
             "rich": self._rich,
@@ -156,7 +173,7 @@ class RichServer:
             "many": lambda _: {"content": [{"type": "text", "text": text} for text in ("one", "two")]},
         }
         self._methods: dict[str, Callable[[Json], Json]] = {
-            "initialize": self._initialize,
+            "server/discover" if modern else "initialize": self._introduce,
             "ping": lambda _: {},
             "logging/setLevel": lambda _: {},
             "tools/list": lambda params: _page(TOOLS, "tools", params),
@@ -177,25 +194,33 @@ class RichServer:
                 self._answer(message)
 
     def _answer(self, message: Json) -> None:
+        self._params = message.get("params") or {}
+        method = self._methods.get(message["method"], _unknown)
         try:
-            method = self._methods.get(message["method"], _unknown)
-            _send({"id": message["id"], "result": method(message.get("params") or {})})
+            result = method(self._params)
+            if self._modern:
+                caching = {} if message["method"] in UNCACHED else {"ttlMs": 1_000, "cacheScope": "public"}
+                result = {"resultType": "complete", **caching, **result}
+            _send({"id": message["id"], "result": result})
+        except Asked as asked:
+            _send({"id": message["id"], "result": asked.result})
         except RpcFault as fault:
             _send({"id": message["id"], "error": fault.error})
 
-    def _initialize(self, params: Json) -> Json:
-        able = {"listChanged": True}
-        return {
-            "protocolVersion": params["protocolVersion"],
-            "capabilities": {
-                "tools": able,
-                "resources": {**able, "subscribe": True},
-                "prompts": able,
-                "logging": {},
-                "completions": {},
-            },
-            "serverInfo": {"name": "rich", "version": "1"},
+    def _introduce(self, params: Json) -> Json:
+        able: Json = {} if self._modern else {"listChanged": True}
+        subscribe: Json = {} if self._modern else {"subscribe": True}
+        capabilities = {
+            "tools": able,
+            "resources": {**able, **subscribe},
+            "prompts": able,
+            "logging": {},
+            "completions": {},
         }
+        if self._modern:
+            return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities}
+        server = {"name": "rich", "version": "1"}
+        return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": server}
 
     def _rich(self, params: Json) -> Json:
         structured = {"text": params["arguments"].get("text"), "half": 0.5}
@@ -215,7 +240,8 @@ class RichServer:
         return self._told({"logs": "told"})
 
     def _open(self, _: Json) -> Json:
-        return self._told(self._ask("elicitation/create", URL))
+        url = {key: value for key, value in URL.items() if not (self._modern and key == "elicitationId")}
+        return self._told(self._ask("elicitation/create", url))
 
     def _open_first(self, _: Json) -> Json:
         raise RpcFault(URL_REQUIRED, "Please sign in first.", {"elicitations": [URL]})
@@ -229,6 +255,11 @@ class RichServer:
 
     def _ask(self, method: str, params: Json) -> Json:
         """What the client says to a request of ours."""
+        if self._modern:
+            if "inputResponses" not in self._params:
+                raise Asked(method, params)
+            answer: Json = self._params["inputResponses"]["question"]
+            return answer
         self._asked += 1
         number = f"ask-{self._asked}"
         _send({"id": number, "method": method, "params": params})
@@ -257,7 +288,7 @@ def _read(params: Json) -> Json:
     if uri.startswith("rich://item/"):
         return {"contents": [{"uri": uri, "text": f"Item {uri.rpartition('/')[2]}"}], "_meta": META}
     if uri not in CONTENTS:
-        raise RpcFault(-32002, "Resource not found", {"uri": uri})
+        raise RpcFault(INVALID_PARAMS if "modern" in sys.argv else -32002, "Resource not found", {"uri": uri})
     return {"contents": CONTENTS[uri]}
 
 
@@ -285,4 +316,4 @@ def _send(message: Json) -> None:
 
 
 if __name__ == "__main__":
-    RichServer().serve()
+    RichServer(modern="modern" in sys.argv[1:]).serve()

@@ -79,13 +79,16 @@ def test_a_difference_is_shown_in_a_line_of_bounded_length() -> None:
 
 @requirement("MCP2-servers-whole")
 @pytest.mark.parametrize("revision", ["2025-11-25", NEW])
-async def test_a_client_sees_the_same_of_a_server_and_through_the_gateway(tmp_path: Path, revision: str) -> None:
+@pytest.mark.parametrize("name", ["rich", "rich-modern"])
+async def test_a_client_sees_the_same_of_a_server_and_through_the_gateway(
+    tmp_path: Path, name: str, revision: str
+) -> None:
     """The server has every field there is; `make conformance` does the same with other people's."""
     warnings.simplefilter("ignore")
-    case = next(case for case in CASES if case.name == "rich")
+    case = next(case for case in CASES if case.name == name)
     command, *arguments = case.command(tmp_path)
     server = StdioServerParameters(command=command, args=arguments, cwd=ROOT)
-    async with asyncio.timeout(60), viewing(stdio_client(server), case.answers, revision="2025-11-25") as viewer:
+    async with asyncio.timeout(60), viewing(stdio_client(server), case.answers, revision=case.revision) as viewer:
         direct = await viewer.view(case.script(tmp_path))
     source: dict[str, object] = {"kind": "mcp", "command": [command, *arguments], "cwd": str(ROOT)}
     config = f"[sources]\nfar = {_toml(source)}\n"
