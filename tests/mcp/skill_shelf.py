@@ -78,6 +78,7 @@ class SkillShelf(Library):
         server.add_request_handler("skills/list", _Listing, self.list_skills)
         server.add_request_handler("skills/get", _OfUri, self.get_skill)
         server.add_request_handler("resources/directory/read", _OfUri, self.read_directory)
+        server.instructions = "Ask before you refund."
         server.extensions = {EXTENSION: {"directoryRead": True} if self.directories else {}}
         return server
 

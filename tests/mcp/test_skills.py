@@ -67,8 +67,9 @@ async def test_skills_of_servers_and_folders_are_listed_got_and_read(folder: Pat
         for uri in ("skill://acme/refunds/forms/a.txt", REFUNDS, "skill://git/docs/branches.md"):
             read = await ask(scene, "resources/read", uri=uri)
             assert read["contents"][0]["uri"] == uri, "also what no list of resources has"
-        declared = (await ask(scene, "server/discover"))["capabilities"]
-        assert declared["extensions"][EXTENSION] == {"directoryRead": True}
+        discovered = await ask(scene, "server/discover")
+        assert "Ask before you refund." in discovered["instructions"], "of a server that has no tools"
+        assert discovered["capabilities"]["extensions"][EXTENSION] == {"directoryRead": True}
         session = await scene.shake_hands()
         assert [one["uri"] for one in (await scene.ask_in(session, "skills/list"))["skills"]] == LISTED
         assert "ttlMs" not in await scene.ask_in(session, "skills/get", uri=REFUNDS)

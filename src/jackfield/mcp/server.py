@@ -170,7 +170,10 @@ class McpServer:
         """The group's own; else those of the gateway and of each source visible to this key."""
         if of_group := self._groups.instructions_for(caller.principal):
             return of_group[:LONGEST_INSTRUCTIONS]
-        seen = dict.fromkeys(entry.tool.source for entry in self._catalog.view(caller.principal).entries)
+        catalog, principal = self._catalog, caller.principal
+        seen = dict.fromkeys(entry.tool.source for entry in catalog.view(principal).entries)
+        seen |= dict.fromkeys(entry.tool.source for entry in catalog.prompts(principal).entries)
+        seen |= dict.fromkeys(one.source for one in catalog.resources(principal).resources)
         said = {source: self._sources.about(source).instructions for source in seen}
         parts = [f"## {source}\n{instructions}" for source, instructions in said.items() if instructions]
         own = self._scenario.description
