@@ -320,3 +320,11 @@ async def test_new_prompts_and_templates_are_held_where_the_operator_wants_to_se
         assert (await client.post("/api/v1/sources/docs/accept")).json()["prompts"] == ["later"]
         assert (await client.post("/api/v1/prompts/later")).status_code == 200
         assert (await read(client, "secret://x")).status_code == 404, "its server has no such thing"
+
+
+async def test_a_read_has_as_long_as_a_call_of_its_source(tmp_path: Path) -> None:
+    async with library() as shelf, gateway_of(tmp_path, source(shelf, more="call_timeout = 0.3")) as (_, client):
+        shelf.texts["note://slow"] = "..."
+        slow = await read(client, "note://slow")
+        assert (slow.status_code, error_of(slow)["code"]) == (502, "timeout")
+        assert "note://slow" in error_of(slow)["message"]

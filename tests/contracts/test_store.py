@@ -1,6 +1,7 @@
 """What every store holds: one suite over all of them."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -15,6 +16,7 @@ from jackfield.gateway.retention import prune
 from jackfield.identity import transactions as login_tx
 from jackfield.identity.transactions import Login
 from jackfield.model.call import MOVES, Call, CallStatus, Decision, Delivery, Done, Failed, done
+from jackfield.model.tool import CallKind
 from jackfield.store import Store, scripts
 from jackfield.store import gateways as gateway_tx
 from jackfield.store.scripts import Sql
@@ -562,3 +564,15 @@ async def test_calls_are_found_by_their_ids_without_what_may_be_large(store: Sto
         assert found.pop(call.id) == replace(expected, arguments=Raw(b"{}"), result=None)
     assert found == {}
     assert await store.read(partial(call_tx.calls_among, [])) == []
+
+
+async def test_calls_are_found_by_their_kind_also_those_of_long_uris(store: Store) -> None:
+    uri = "note://" + "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=1_990))
+    kinds = {"echo": CallKind.TOOL, uri: CallKind.RESOURCE, "review": CallKind.PROMPT}
+    for tool, kind in kinds.items():
+        await started(store, a_call(tool=tool, kind=kind))
+    for tool, kind in kinds.items():
+        page = await store.read(partial(call_page, CallFilter(kind=kind), limit=10))
+        assert [(call.tool, call.kind) for call in page.calls] == [(tool, kind)]
+    page = await store.read(partial(call_page, CallFilter(tool=uri), limit=10))
+    assert [call.tool for call in page.calls] == [uri]

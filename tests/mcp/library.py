@@ -84,6 +84,8 @@ class Library:
         await self.may_answer.wait()
         if self.texts.get(uri) == "!":
             raise MCPError(-32050, "The shelf fell over")
+        if self.texts.get(uri) == "...":
+            await asyncio.Event().wait()
         if uri == "note://picture":
             blob = base64.b64encode(b"\x00\x01").decode()
             return t.ReadResourceResult(contents=[t.BlobResourceContents(uri=uri, blob=blob, mime_type="image/png")])

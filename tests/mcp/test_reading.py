@@ -138,3 +138,28 @@ async def test_arguments_are_completed_by_their_server(tmp_path: Path, era: str)
                 assert found.completion.values == ["alpha", "alphabet"]
             with pytest.raises(MCPError, match="Unknown prompt"):
                 await client.complete(t.PromptReference(name="none"), {"name": "code", "value": ""})
+
+
+@requirement("MCP2-pinned-prompts")
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_changed_after_trust_is_neither_listed_nor_given(tmp_path: Path, era: str) -> None:
+    async with library() as shelf, mcp_scene(tmp_path, config=config(shelf)) as scene:
+        await listed(scene)
+        shelf.prompts[0] = shelf.prompts[0].model_copy(update={"arguments": []})
+        shelf.templates[0] = shelf.templates[0].model_copy(update={"description": "Any file of yours."})
+        await shelf.announce()
+        await eventually_async(lambda: len(scene.gateway.catalog.all_held) == 2)
+        async with scene.client(mode=era) as client:
+            assert (await client.list_prompts()).prompts == []
+            assert (await client.list_resource_templates()).resource_templates == []
+            with pytest.raises(MCPError, match="Prompt 'review' is held: 'docs' changed its definition"):
+                await client.get_prompt("review", {"code": "x"})
+            with pytest.raises(MCPError, match="jackfield accept docs"):
+                await client.read_resource("note://by/ada")
+            with pytest.raises(MCPError, match="is held"):
+                await client.complete(t.PromptReference(name="review"), {"name": "code", "value": ""})
+        held = scene.gateway.catalog.held_of("docs")
+        await scene.gateway.pinning.accept(held, seen={}, accepted_by="ops")
+        async with scene.client(mode=era) as client:
+            assert [one.name for one in (await client.list_prompts()).prompts] == ["review"]
+            assert (await client.read_resource("note://by/ada")).contents

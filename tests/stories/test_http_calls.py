@@ -23,6 +23,7 @@ FIELDS = {
     "tool",
     "source",
     "tool_version",
+    "kind",
     "arguments",
     "principal",
     "agent",
