@@ -15,7 +15,7 @@ from jackfield.calls import events
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.executor import Executor, still_there
 from jackfield.calls.messages import changed, rejected, submitted_error
-from jackfield.calls.permissions import in_reach, may_answer
+from jackfield.calls.permissions import asked_for, in_reach, may_answer
 from jackfield.calls.questions import asked_by, check_answer, is_question
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.tool_servers import servers_of
@@ -57,6 +57,7 @@ class Answers:
         offer: Callable[[Call], None],
         find_principal: Callable[[str], Principal | None],
         connect_source: Callable[[str], Awaitable[None]],
+        four_eyes: bool = False,
     ) -> None:
         self._catalog = catalog
         self._store = store
@@ -64,6 +65,7 @@ class Answers:
         self._gateway_id = gateway_id
         self._redactor = redactor
         self._offer = offer
+        self._four_eyes = four_eyes
         self._find_principal = find_principal
         self._connect_source = connect_source
         """Connects an agent's own source that nobody uses now, because a call of it is to be run."""
@@ -131,6 +133,10 @@ class Answers:
         None: whoever holds the call's signed url.
         """
         call = await self._waiting_for_a_person(call_id, principal)
+        if self._four_eyes and principal is not None and asked_for(principal, call):
+            raise Forbidden(
+                f"'{principal.name}' asked for this call, so somebody else has to approve it (approval.four_eyes)."
+            )
         await self._connected(call)
         entry = self.entry_as_asked(call)
         if arguments is not None:

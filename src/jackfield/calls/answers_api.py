@@ -12,7 +12,6 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers, outcome_of
 from jackfield.calls.api import CallsApi, answer_schema
 from jackfield.calls.callbacks import Purpose, SignedLinks
-from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.records import OneCall
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, CallNotFound
@@ -218,9 +217,8 @@ def _accepted(call: Call, call_id: str) -> Response:
     return json_response(ResultAnswer(call_id=call_id, agent_entity_id=call.agent, delivery=call.delivery))
 
 
-def routes(answers: Answers, *, pipeline: Pipeline, store: Store, catalog: Catalog, links: SignedLinks) -> list[Route]:
+def routes(answers: Answers, *, calls: CallsApi, store: Store, catalog: Catalog, links: SignedLinks) -> list[Route]:
     """Every route that answers, allows or refuses a call."""
-    calls = CallsApi(pipeline, store=store, catalog=catalog, links=links)
     api = AnswersApi(answers, calls=calls, store=store, catalog=catalog, links=links)
     return [
         Route(

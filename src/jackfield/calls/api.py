@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.callbacks import SignedLinks
 from jackfield.calls.events import PENDING, STARTED, CallEvent, event_of
-from jackfield.calls.permissions import may_allow, may_answer, may_see
+from jackfield.calls.permissions import asked_for, may_allow, may_answer, may_see
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.questions import is_question
 from jackfield.calls.records import CallPage, CallRecord, OneCall, call_record, event_record
@@ -97,11 +97,14 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class CallsApi:
     """Handlers of the records of calls."""
 
-    def __init__(self, pipeline: Pipeline, *, store: Store, catalog: Catalog, links: SignedLinks) -> None:
+    def __init__(
+        self, pipeline: Pipeline, *, store: Store, catalog: Catalog, links: SignedLinks, four_eyes: bool
+    ) -> None:
         self._pipeline = pipeline
         self._store = store
         self._catalog = catalog
         self._links = links
+        self._four_eyes = four_eyes
 
     async def list_calls(self, request: Request) -> Response:
         """A page of records, newest first."""
@@ -194,6 +197,8 @@ class CallsApi:
             return msgspec.structs.replace(record, answer_schema=answer_schema(self._catalog, call))
         if call.status is CallStatus.PENDING_APPROVAL and may_allow(request.principal, call):
             record = call_record(call)
+            if self._four_eyes and asked_for(request.principal, call):
+                return record
             return msgspec.structs.replace(record, approval_url=self._links.url_for(call.id, purpose="approval"))
         return call_record(call)
 
@@ -315,9 +320,8 @@ class ResultQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     )
 
 
-def routes(pipeline: Pipeline, *, store: Store, catalog: Catalog, links: SignedLinks) -> list[Route]:
+def routes(api: CallsApi) -> list[Route]:
     """Every route of the records of calls."""
-    api = CallsApi(pipeline, store=store, catalog=catalog, links=links)
     return [
         Route(
             method="GET",

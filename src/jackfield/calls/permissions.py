@@ -44,6 +44,11 @@ def may_allow(principal: Principal, call: Subject) -> bool:
     return principal.may(Scope.ANSWER) and in_reach(principal, call)
 
 
+def asked_for(principal: Principal, call: Subject) -> bool:
+    """Whether the call was made with this key, or in its name."""
+    return principal.on_record == call.principal
+
+
 def may_stop(principal: Principal, call: Subject) -> bool:
     """Whether this key may cancel the call: it made it, or is an administrator's."""
     return principal.is_admin or principal.on_record == call.principal

@@ -159,6 +159,7 @@ class Gateway:
             offer=self.servers.announce,
             find_principal=self.principal_named,
             connect_source=self.mcp_servers.reconnect,
+            four_eyes=settings.approval.four_eyes,
         )
         self._remote_calls = RemoteCalls(store=self.store, events=self._executor.events, stop=self._executor.stop)
         self._operations = Operations(

@@ -55,6 +55,9 @@ def all_routes(
         refresh=gateway.refresh,
         statuses=gateway.source_statuses,
     )
+    calls = calls_api.CallsApi(
+        pipeline, store=store, catalog=catalog, links=links, four_eyes=settings.approval.four_eyes
+    )
     rights = AgentPermissions(gateway.agents, catalog, store)
     pins = pins_api.routes(gateway.pinning, catalog=catalog, sources=gateway.source_registry)
     routes = [
@@ -66,8 +69,8 @@ def all_routes(
         *groups_api.routes(gateway.groups, catalog=catalog, store=store, url=settings.url),
         *stored_api.routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools),
         *reading_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, groups=gateway.groups),
-        *calls_api.routes(pipeline, store=store, catalog=catalog, links=links),
-        *answers_api.routes(gateway.answers, pipeline=pipeline, store=store, catalog=catalog, links=links),
+        *calls_api.routes(calls),
+        *answers_api.routes(gateway.answers, calls=calls, store=store, catalog=catalog, links=links),
         *tool_server_api.routes(gateway.servers, catalog=catalog),
         *agents.routes(gateway.agents, permissions=rights, models=gateway.models, keyring=gateway.keyring, store=store),
         *agent_state.routes(permissions=rights, store=store),

@@ -22,6 +22,7 @@ from jackfield.settings.parsing import parse_config
 from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, parse_source, parse_tool
 from jackfield.settings.types import (
     AgentSettings,
+    ApprovalSettings,
     AuthSettings,
     ConsoleSettings,
     DiscoverySettings,
@@ -56,6 +57,7 @@ class _Tables(Struct, frozen=True, kw_only=True):
     outgoing: OutgoingSettings = OutgoingSettings()
     discovery: DiscoverySettings = DiscoverySettings()
     mcp: McpSettings = McpSettings()
+    approval: ApprovalSettings = ApprovalSettings()
     console: ConsoleSettings = ConsoleSettings()
     models: dict[str, dict[str, Any]] = {}
     """`[models.NAME]`, in file order; each table is checked by its provider (`llm/models.py`)."""
@@ -169,6 +171,7 @@ def load_settings(
         services=services_in(env, document.discovery, taken=document.sources.keys() | RESERVED_SOURCES),
         responses=document.responses,
         mcp=document.mcp,
+        approval=document.approval,
         console=document.console,
         models=with_environment_model(document.models, env, secret=secrets.get),
         sources=tuple(parse_source(name, raw, path) for name, raw in document.sources.items()),

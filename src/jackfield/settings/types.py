@@ -104,6 +104,13 @@ class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The same for the models of agents, responses and sessions: they are shown `search_tools` and what they found."""
 
 
+class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[approval]`."""
+
+    four_eyes: bool = False
+    """Whoever asked for a call may not approve it."""
+
+
 class ConsoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[console]`: a folder of JavaScript modules with components for tools."""
 
