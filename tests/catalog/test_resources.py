@@ -10,7 +10,13 @@ from msgspec import Raw
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.kinds import TEMPLATE, pins_of
 from jackfield.catalog.pins import Pins, pinnable
-from jackfield.catalog.resources import ResourceSnapshot, ResourceView, merge_resources
+from jackfield.catalog.resources import (
+    ResourceSnapshot,
+    ResourceView,
+    changed_for,
+    merge_resources,
+    resource_changes,
+)
 from jackfield.catalog.view import visibility_of
 from jackfield.errors import DefinitionChanged, ResourceNotFound, Unavailable
 from jackfield.model.resource import Resource
@@ -187,3 +193,15 @@ def test_a_catalog_whose_tools_change_keeps_its_resources_and_prompt_names() -> 
     assert pins_of(catalog.pins, TEMPLATE).unwritten == {}
     worker = catalog.prompts(key("worker:rev*"))
     assert worker.entries == (), "a tool server's key sees the tools it serves, not prompts"
+
+
+def test_who_sees_a_change_is_told_of_it() -> None:
+    first = merged(listing("x://a", templates=("x://{n}",)), listing("y://a", source="more"))
+    second = merged(listing("x://a", templates=("x://{n}",)), listing("y://b", source="more"), previous=first)
+    assert resource_changes(first, first) == []
+    changes = resource_changes(first, second)
+    assert sorted(changes) == [("more", "y://a"), ("more", "y://b")]
+    assert changed_for(visibility_of(ALL), changes)
+    assert changed_for(visibility_of(key("read", tools=("more:*",))), changes)
+    assert not changed_for(visibility_of(key("read", tools=("docs:*",))), changes)
+    assert not changed_for(visibility_of(key("worker:*")), changes)

@@ -103,6 +103,7 @@ async def test_held_prompts_and_templates_are_shown_and_accepted(shop: Shop) -> 
     shop.shelf.templates[0] = shop.shelf.templates[0].model_copy(update={"description": "Any note."})
     await shop.printed("sources", "--refresh")
     assert "accept docs" in await shop.refused("prompts", "get", "review", "--arg", "code=x")
+    assert "'review' is a prompt of 'docs'. 'jackfield accept docs'" in await shop.refused("accept", "review")
     accepted = await shop.printed("accept", "docs", "--yes")
     assert "prompt review of docs" in accepted
     assert '+  "description": "Reviews code, and more."' in accepted

@@ -31,6 +31,7 @@ from jackfield.catalog.resources import (
     is_cut,
     merge_resources,
     offers_resources,
+    resource_changes,
 )
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import View, Visibility, visibility_of
@@ -586,6 +587,7 @@ class Catalog:
         if not self._list_followers:
             return
         prompts = difference(before.prompts, after.prompts)
+        resources = resource_changes(before.resources, after.resources)
         told: dict[Visibility, tuple[str, ...]] = {}
         for follower in list(self._list_followers):
             sight = follower.sight
@@ -597,7 +599,7 @@ class Catalog:
                 is_changed = {
                     "tools": tools is not None and tools.names_tools,
                     "prompts": other is not None and other.names_tools,
-                    "resources": changed_for(sight, before.resources, after.resources),
+                    "resources": changed_for(sight, resources),
                 }
                 told[sight] = tuple(name for name, changed in is_changed.items() if changed)
             for name in told[sight]:

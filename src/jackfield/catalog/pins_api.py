@@ -143,10 +143,16 @@ class PinsApi:
     def _tool(self, request: Request) -> Entry:
         name = request.part("name")
         entry = self._catalog.known(name)
-        if entry is None or not self._catalog.visibility(request.principal).sees(entry):
-            raise ToolNotFound(
-                f"There is no tool '{shown(name)}'. 'jackfield tools' lists those there are.", param="name"
-            )
+        sight = self._catalog.visibility(request.principal)
+        if entry is None or not sight.sees(entry):
+            said = f"There is no tool '{shown(name)}'. 'jackfield tools' lists those there are."
+            held = (one for one in self._catalog.all_held if one.name == name and sight.sees_pinned(one))
+            if (other := next(held, None)) is not None:
+                source = other.tool.source
+                said = (
+                    f"'{shown(name)}' is a {kind_of(other.tool)} of '{source}'. 'jackfield accept {source}' accepts it."
+                )
+            raise ToolNotFound(said, param="name")
         return entry
 
     def _source(self, request: Request) -> str:

@@ -436,13 +436,22 @@ def _scheme(uri: str) -> str | None:
     return None if found is None else found[0].lower()
 
 
-def changed_for(sight: Visibility, before: ResourceSnapshot, after: ResourceSnapshot) -> bool:
-    """Whether the lists differ for whoever has this sight."""
+def resource_changes(before: ResourceSnapshot, after: ResourceSnapshot) -> list[tuple[str, str]]:
+    """What came, went or is shown otherwise: its source, and its URI or template there."""
     if before is after:
-        return False
-    old, new = ResourceView(before, sight=sight), ResourceView(after, sight=sight)
-    return old.resources != new.resources or _shown(old.templates) != _shown(new.templates) or old.skills != new.skills
+        return []
+    old, new = _shown(before), _shown(after)
+    return [one for one in old.keys() | new.keys() if old.get(one) != new.get(one)]
 
 
-def _shown(templates: Iterable[OfferedTemplate]) -> list[bytes]:
-    return [one.json for one in templates]
+def changed_for(sight: Visibility, changes: Iterable[tuple[str, str]]) -> bool:
+    """Whether the lists differ for whoever has this sight."""
+    return any(sight.sees_resource(source, uri) for source, uri in changes)
+
+
+def _shown(snapshot: ResourceSnapshot) -> dict[tuple[str, str], bytes]:
+    return {
+        **{(one.source, one.own_uri): one.json for one in snapshot.resources},
+        **{one.identity: one.json for one in snapshot.templates},
+        **{(one.source, one.skill.uri): one.json for one in snapshot.skills.skills},
+    }
