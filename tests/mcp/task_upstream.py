@@ -100,6 +100,7 @@ class TaskUpstream:
 
     async def _result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "tools/call":
+            self.calls.append(params["name"])
             return self._call(params)
         if method == "tools/list":
             return self._whole({"tools": [self._tool(name) for name in ("plain", "may", "must")]}, ttlMs=0)
@@ -122,7 +123,6 @@ class TaskUpstream:
 
     def _call(self, params: dict[str, Any]) -> dict[str, Any]:
         name = params["name"]
-        self.calls.append(name)
         declared = params.get("_meta", {}).get(CAPABILITIES, {}).get("extensions", {})
         takes_task = "task" in params if self.core else TASKS in declared
         if name == "must" and not takes_task:

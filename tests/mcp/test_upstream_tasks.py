@@ -1,12 +1,19 @@
 """Tasks of servers behind the gateway, in both eras: followed as pending calls, whoever made the call."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from jackfield.calls.requests import CallRequest
+from jackfield.gateway.gateway import Gateway
+from jackfield.identity.keys import ADMIN
+from jackfield.model.call import CallStatus
+from jackfield.settings import load_settings
 from tests.mcp.scene import KEY, Scene, mcp_scene
 from tests.mcp.task_upstream import CORE, MODERN, TaskUpstream, task_upstream
 from tests.mcp.test_tasks import ASKABLE, CAPABILITIES, NEEDED, about, call, ended
@@ -188,3 +195,49 @@ async def test_a_long_tool_of_a_server_is_a_task_there_for_every_caller(tmp_path
         assert status == 202
         upstream.task.finish("long")
         assert (await settled(scene, answer["call_id"]))["result"] == "long"
+
+
+@requirement("MCP2-task-required")
+async def test_an_agent_finds_the_result_in_its_inbox_once(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (scene, upstream):
+        status, answer = await execute(scene, "must", agent="ada")
+        assert status == 202
+        upstream.task.finish("there")
+        await settled(scene, answer["call_id"])
+        inbox = (await scene.http.get("/api/agents/ada/inbox", headers={"x-api-key": KEY})).json()["events"]
+        assert [(event["eventId"], event["data"]["result"]) for event in inbox] == [
+            (f"tr:{answer['call_id']}", "there")
+        ]
+
+
+@requirement("MCP2-task-required")
+async def test_a_caller_that_cannot_be_told_of_a_pending_call_waits_for_it(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (scene, upstream):
+        request = CallRequest(tool="must", arguments={}, principal=ADMIN)
+        calling = asyncio.create_task(scene.gateway.pipeline.call(request))
+        await eventually_async(lambda: bool(upstream.tasks))
+        upstream.task.finish("there")
+        made = await calling
+        assert (made.status, bytes(made.result or b"")) == (CallStatus.COMPLETED, b'"there"')
+        brief = msgspec.structs.replace(request, within_ms=200)
+        assert (await scene.gateway.pipeline.call(brief)).status is CallStatus.PENDING
+
+
+@requirement("MCP2-task-upstream")
+@ERAS
+async def test_the_next_gateway_on_the_database_goes_on_with_the_servers_task(tmp_path: Path, era: str) -> None:
+    async with task_upstream(era) as upstream:
+        path = tmp_path / "jackfield.toml"
+        path.write_text(upstream.config, encoding="utf-8")
+        environment = {"JACKFIELD_ADMIN_KEY": KEY, "JACKFIELD_STORE": f"sqlite:///{tmp_path / 'calls.db'}"}
+        settings = load_settings(path, environment=environment)
+        async with Gateway(settings) as first:
+            await first.source_registry.settled(within=10)
+            await first.catalog.update_aside(first.source_registry.listings())
+            request = CallRequest(tool="must", arguments={}, principal=ADMIN, takes_pending=True)
+            call = await first.pipeline.call(request)
+            assert call.status is CallStatus.PENDING
+        upstream.task.finish("there")
+        async with Gateway(settings) as second:
+            over = await second.pipeline.wait(call.id, seconds=15)
+            assert (over.status, bytes(over.result or b"")) == (CallStatus.COMPLETED, b'"there"')

@@ -37,10 +37,10 @@ def followed_call(call_id: str) -> Script[FollowedCall | None]:
         return None
     if call.status is not CallStatus.PENDING:
         return FollowedCall(call=call)
-    operations = yield from operations_among([call_id])
-    questions = yield from questions_of(call)
-    return FollowedCall(
-        call=call,
-        operation=operations[0] if operations else None,
-        questions=tuple(question for question in questions if asked_by(call, question)),
-    )
+    found = yield from operations_among([call_id])
+    questions = [question for question in (yield from questions_of(call)) if asked_by(call, question)]
+    if not found:
+        return FollowedCall(call=call, questions=tuple(questions))
+    order = {question.call_id: number for number, question in enumerate(found[0].questions)}
+    questions.sort(key=lambda question: order.get(question.id, len(order)))  # as its owner asked them
+    return FollowedCall(call=call, operation=found[0], questions=tuple(questions))

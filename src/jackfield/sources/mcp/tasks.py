@@ -41,6 +41,12 @@ AS_TASK: dict[str, Any] = {"task": {"ttl": TTL_MS}}
 """What a request of 2025-11-25 has beside its parameters to be run as a task."""
 
 
+class TaskLost(McpClientError):
+    """A server does not know a task of 2025-11-25. It may be one of another gateway's session, which will ask again."""
+
+    code = LOST
+
+
 class TaskReference(Struct, frozen=True):
     """What finds a task again, at any gateway."""
 
@@ -135,9 +141,11 @@ async def look_at(connection: Connection, reference: Raw, *, sample: Sample | No
     try:
         state = _state(await connection.ask_task("tasks/get", known.task))
     except RpcError as error:
-        if error.number in (INVALID_PARAMS, METHOD_NOT_FOUND):
-            return Look(outcome=_lost(error))
-        raise
+        if error.number not in (INVALID_PARAMS, METHOD_NOT_FOUND):
+            raise
+        if known.core:
+            raise TaskLost(_lost(error).message) from None
+        return Look(outcome=_lost(error))
     if state.status == "completed" or (state.status == "failed" and known.core):
         return await _result(connection, known, state)
     if state.status == "failed":
