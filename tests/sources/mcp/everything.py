@@ -123,6 +123,8 @@ class Everything:
         self, ctx: Ctx, params: t.ReadResourceRequestParams
     ) -> t.ReadResourceResult | t.InputRequiredResult:
         """One resource takes for ever, the other asks for a name."""
+        if str(params.uri) not in {"slow://book", "asking://book"}:
+            raise MCPError(t.INVALID_PARAMS, "Resource not found")
         if str(params.uri) == "slow://book":
             await ctx.session.report_progress(1, 2, "half a page")
             await self.hang(ctx, t.CallToolRequestParams(name="hang"))
