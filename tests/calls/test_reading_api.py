@@ -14,6 +14,7 @@ from tests.harness.api import error_of
 from tests.harness.in_process import in_process_gateway
 from tests.mcp.library import Library, library
 from tests.requirement import requirement
+from tests.sources.mcp.scene import http_server
 from tests.waiting import eventually_async
 
 KEYS = """
@@ -328,3 +329,23 @@ async def test_a_read_has_as_long_as_a_call_of_its_source(tmp_path: Path) -> Non
         slow = await read(client, "note://slow")
         assert (slow.status_code, error_of(slow)["code"]) == (502, "timeout")
         assert "note://slow" in error_of(slow)["message"]
+
+
+@requirement("MCP2-rest-reading-pending")
+async def test_a_prompt_whose_server_asks_a_person_is_a_pending_call(tmp_path: Path) -> None:
+    with http_server(tmp_path / "asking") as asking:
+        config = f'[sources.asking]\nkind = "mcp"\nurl = "{asking.url}"\n'
+        async with gateway_of(tmp_path, config) as (_, client):
+            waiting = await client.post("/api/v1/prompts/asking")
+            assert (waiting.status_code, waiting.json()["status"]) == (202, "pending"), waiting.text
+            call_id = waiting.json()["call_id"]
+            assert waiting.headers["x-call-id"] == call_id
+            pending = (await client.get("/api/v1/calls", params={"status": "pending"})).json()["calls"]
+            (question,) = [call for call in pending if call["id"] != call_id]
+            answer = {"action": "accept", "content": {"name": "Ada"}}
+            path = f"/api/runs/{question['run_id']}/tool-results"
+            told = await client.post(path, json={"callId": question["id"], "result": answer})
+            assert told.status_code == 200, told.text
+            got = (await client.get(f"/api/v1/calls/{call_id}", params={"wait": 10})).json()["call"]
+            assert (got["status"], got["kind"]) == ("completed", "prompt")
+            assert "Ada" in str(got["result"]["messages"])
