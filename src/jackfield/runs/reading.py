@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import EVERYTHING
 from jackfield.catalog.merge import named_entry
-from jackfield.errors import InvalidArguments, PromptNotFound, ToolNotFound
+from jackfield.errors import InvalidArguments
 from jackfield.model.principal import Principal
 from jackfield.model.tool import BUILTIN, GET_PROMPT, READ_RESOURCE, Tool
 from jackfield.runs.tools import OfferedTool, Target
@@ -117,11 +117,7 @@ def _prompt_target(
     catalog: Catalog, principal: Principal, within: tuple[str, ...] | None, arguments: dict[str, object]
 ) -> Target:
     wanted = _converted(arguments, GetArguments, GET_PROMPT)
-    try:
-        entry = catalog.prompts(principal, within=within).get(wanted.name)
-    except ToolNotFound:
-        raise PromptNotFound(f"There is no prompt '{wanted.name[:100]}' that can be used here.") from None
-    return Target(entry, wanted.arguments)
+    return Target(catalog.prompts(principal, within=within).get(wanted.name), wanted.arguments)
 
 
 def _converted(arguments: dict[str, object], into: Any, name: str) -> Any:
