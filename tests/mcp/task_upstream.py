@@ -8,6 +8,7 @@ The SDK has no tasks, so its messages are written by hand. A test decides when a
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.waiting import eventually_async
@@ -26,8 +27,9 @@ NEEDED: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 SCHEMA = {"type": "object", "properties": {}}
 AT = "2026-07-28T10:00:00Z"
 MODERN, CORE = "2026-07-28", "2025-11-25"
+ELICIT = "elicitation/create"
 QUESTION = {
-    "method": "elicitation/create",
+    "method": ELICIT,
     "params": {
         "mode": "form",
         "message": "Really?",
@@ -65,6 +67,12 @@ class UpstreamTask:
     def fail(self, code: int, message: str) -> None:
         self.status, self.error = "failed", {"code": code, "message": message}
 
+    def reply(self, key: str, given: Any) -> None:
+        if self.asked.pop(key, None) is not None:
+            self.answers[key] = given
+        if self.status == "input_required" and not self.asked:
+            self.status = "working"
+
     def ask(self, *keys: str) -> None:
         self.status, self.asked = "input_required", dict.fromkeys(keys, QUESTION)
 
@@ -90,13 +98,27 @@ class TaskUpstream:
 
     async def answer(self, request: Request) -> Response:
         message = await request.json()
-        if "id" not in message:
+        if "method" not in message:
+            self.task.reply(message["id"], message["result"])
+        if "id" not in message or "method" not in message:
             return Response(status_code=202)
+        if message["method"] == "tasks/result" and self.core and not self.forgotten:
+            return StreamingResponse(self._asked_and_told(message), media_type="text/event-stream")
         try:
             result = await self._result(message["method"], message.get("params", {}))
         except RpcFault as fault:
             return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "error": fault.error})
         return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    async def _asked_and_told(self, message: dict[str, Any]) -> AsyncIterator[bytes]:
+        """The result of a task of 2025-11-25; what it asks comes before, as requests."""
+        task = self.tasks[message["params"]["taskId"]]
+        related = {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": task.id}}}
+        for key, question in list(task.asked.items()):
+            yield _event({"jsonrpc": "2.0", "id": key, "method": ELICIT, "params": {**question["params"], **related}})
+        await eventually_async(lambda: task.status not in ("working", "input_required"))
+        told = {"error": task.error} if task.error is not None else {"result": {**task.result, **related}}
+        yield _event({"jsonrpc": "2.0", "id": message["id"], **told})
 
     async def _result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "tools/call":
@@ -145,15 +167,8 @@ class TaskUpstream:
             return self._fields(task) if self.core else self._whole({})
         if method == "tasks/update" and not self.core:
             for key, given in params["inputResponses"].items():
-                if task.asked.pop(key, None) is not None:
-                    task.answers[key] = given
-            if task.status == "input_required" and not task.asked:
-                task.status = "working"
+                task.reply(key, given)
             return self._whole({})
-        if method == "tasks/result" and self.core:
-            if task.error is not None:
-                raise RpcFault(**task.error)
-            return {**task.result, "_meta": {"io.modelcontextprotocol/related-task": {"taskId": task.id}}}
         raise RpcFault(-32601, f"no {method}")
 
     def _fields(self, task: UpstreamTask) -> dict[str, Any]:
@@ -170,6 +185,10 @@ class TaskUpstream:
 
     def _whole(self, result: dict[str, Any], **more: Any) -> dict[str, Any]:
         return result if self.core else {"resultType": "complete", **result, **more}
+
+
+def _event(message: dict[str, Any]) -> bytes:
+    return b"event: message\ndata: %b\n\n" % json.dumps(message).encode()
 
 
 @asynccontextmanager

@@ -139,9 +139,10 @@ async def test_a_task_that_the_server_has_forgotten_is_a_failed_call(tmp_path: P
         assert (found["status"], found["error"]["code"]) == ("failed", "task_lost")
 
 
+@ERAS
 @requirement("MCP2-task-upstream", "MCP2-task-input")
-async def test_what_the_servers_task_asks_is_asked_and_answered_one_key_at_a_time(tmp_path: Path) -> None:
-    async with behind(tmp_path) as (scene, upstream):
+async def test_what_the_servers_task_asks_is_asked_and_answered_one_key_at_a_time(tmp_path: Path, era: str) -> None:
+    async with behind(tmp_path, era) as (scene, upstream):
         task = (await call(scene, "may", meta=ASKABLE))["taskId"]
         upstream.task.ask("first", "second")
 

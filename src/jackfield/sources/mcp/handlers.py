@@ -20,7 +20,7 @@ from jackfield.model.items import InputImage, InputText, Message, OutputText, Pa
 from jackfield.model.redaction import cut
 from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NO_PARAMS, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
-from jackfield.protocol.mcp import ELICIT, ROOTS, SAMPLE, SUBSCRIPTION_KEY
+from jackfield.protocol.mcp import ELICIT, RELATED_TASK, ROOTS, SAMPLE, SUBSCRIPTION_KEY
 from jackfield.sources.base import LogNote, Progress, SourceContext
 from jackfield.sources.client import (
     AskClient,
@@ -115,6 +115,20 @@ def subscription_number(params: Raw) -> int | None:
     except msgspec.DecodeError:
         return None
     return said if isinstance(said, int) else int(said) if isinstance(said, str) and said.isdecimal() else None
+
+
+class _OfTask(Struct):
+    meta: dict[str, Any] = msgspec.field(default={}, name="_meta")
+
+
+def related_task(params: Raw) -> str | None:
+    """The task of 2025-11-25 that a server's request belongs to."""
+    try:
+        found = msgspec.json.decode(params, type=_OfTask).meta.get(RELATED_TASK)
+    except msgspec.DecodeError:
+        return None
+    task = found.get("taskId") if isinstance(found, dict) else None
+    return task if isinstance(task, str) else None
 
 
 def log_note(params: Raw) -> tuple[int, LogNote]:

@@ -45,6 +45,7 @@ from jackfield.sources.mcp.capabilities import (
     with_tasks,
 )
 from jackfield.sources.mcp.connection import CallHandlers, Connection
+from jackfield.sources.mcp.core_questions import CoreQuestions
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
 from jackfield.sources.mcp.listing import McpListing, may_be_repeated, mcp_listing
@@ -147,6 +148,7 @@ class McpSource:
         self._skills = ServerSkills(name, changed=self._request_refresh)
         self._names: frozenset[str] = frozenset()
         self._sample = sample
+        self._core_questions = CoreQuestions()
         self._task_only: set[str] = set()
         """Tools that a server of 2026-07-28 refused to run but as a task; its list does not say so."""
 
@@ -212,6 +214,7 @@ class McpSource:
             return self._failed(fault, invocation)
 
     async def close(self) -> None:
+        self._core_questions.close()
         self._upstream.sources.discard(self.name)
         await self._upstream.release(self._request_refresh)
 
@@ -319,7 +322,8 @@ class McpSource:
 
     async def look(self, invocation: Invocation, reference: Raw) -> Look:
         with self._asking_of_task(invocation):
-            found = await look_at(await self._connected(invocation), reference, sample=self._sample)
+            connection = await self._connected(invocation)
+            found = await look_at(connection, reference, sample=self._sample, core_questions=self._core_questions)
         return found if isinstance(found, Look) else Look(outcome=outcome_of(found))
 
     async def halt(self, invocation: Invocation, reference: Raw) -> None:
@@ -328,7 +332,8 @@ class McpSource:
 
     async def answer(self, invocation: Invocation, reference: Raw, answers: dict[str, ElicitAnswer]) -> None:
         with self._asking_of_task(invocation):
-            await give_answers(await self._connected(invocation), reference, answers)
+            connection = await self._connected(invocation)
+            await give_answers(connection, reference, answers, core_questions=self._core_questions)
 
     def begins_once(self, tool: Tool) -> bool:
         return tool.metadata.idempotent

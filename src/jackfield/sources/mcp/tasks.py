@@ -22,6 +22,7 @@ from jackfield.sources.client import ElicitAnswer, ElicitRequest
 from jackfield.sources.foreign import cleaned
 from jackfield.sources.mcp.capabilities import missing_capability
 from jackfield.sources.mcp.connection import Connection, InputRequest
+from jackfield.sources.mcp.core_questions import CoreQuestions
 from jackfield.sources.mcp.handlers import Sample, ServerRequest, answer_requests, client_request
 from jackfield.sources.mcp.handshake import Agreement
 from jackfield.sources.mcp.reading import failed_read
@@ -135,7 +136,9 @@ def only_as_task(tool: Tool) -> Failed:
     return missing_capability(RpcError(MISSING_CAPABILITY, said, NEEDS_TASKS), tool.name)
 
 
-async def look_at(connection: Connection, reference: Raw, *, sample: Sample | None) -> "Raw | Look":
+async def look_at(
+    connection: Connection, reference: Raw, *, sample: Sample | None, core_questions: CoreQuestions
+) -> "Raw | Look":
     """How a task stands; the raw result of `tools/call` once it has one. Raises what the connection raises."""
     known = msgspec.json.decode(reference, type=TaskReference)
     try:
@@ -146,6 +149,8 @@ async def look_at(connection: Connection, reference: Raw, *, sample: Sample | No
         if known.core:
             raise TaskLost(_lost(error).message) from None
         return Look(outcome=_lost(error))
+    if known.core and state.status != "input_required":
+        core_questions.end(known.task)
     if state.status == "completed" or (state.status == "failed" and known.core):
         return await _result(connection, known, state)
     if state.status == "failed":
@@ -155,6 +160,8 @@ async def look_at(connection: Connection, reference: Raw, *, sample: Sample | No
     if state.status not in _OPEN:
         raise McpClientError(f"The server's task has the status '{cut(state.status, 100)}', which MCP does not know.")
     questions = await _questions(connection, known, state, sample=sample) if state.requests else ()
+    if known.core and state.status == "input_required":
+        questions = await core_questions.of(connection, known.task)
     message = None if state.message is None else cut(cleaned(state.message), MAX_SAID)
     return Look(message=message, questions=questions, pause=state.pause)
 
@@ -169,9 +176,14 @@ async def cancel(connection: Connection, reference: Raw) -> None:
             raise
 
 
-async def give_answers(connection: Connection, reference: Raw, answers: dict[str, ElicitAnswer]) -> None:
+async def give_answers(
+    connection: Connection, reference: Raw, answers: dict[str, ElicitAnswer], *, core_questions: CoreQuestions
+) -> None:
     """Answers to a task's questions."""
     known = msgspec.json.decode(reference, type=TaskReference)
+    if known.core:
+        core_questions.answer(known.task, answers)
+        return
     responses: dict[str, Any] = {}
     for key, answer in answers.items():
         content = answer.content if answer.action == "accept" else None
