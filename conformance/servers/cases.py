@@ -283,6 +283,7 @@ CASES = (
             Expected(r"call rich without its argument\.result\..*", VALIDATED),
             Expected(r"call (refuse|open_first)\.(error|result)", ACTABLE),
             Expected(r"call open\.asked\[0\]\.params\.elicitationId", NAMED, LEGACY),
+            Expected(r"read rich://nothing\.error\.code", NOT_FOUND, LEGACY),
         ),
     ),
     ServerCase(

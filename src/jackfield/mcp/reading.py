@@ -203,6 +203,8 @@ def reading_error(call: Call, caller: Caller) -> RpcError:
     number = error.code
     if number == RESOURCE_NOT_FOUND and caller.is_modern:
         number = INVALID_PARAMS
+    elif number == INVALID_PARAMS and not caller.is_modern and isinstance(error.data, dict) and "uri" in error.data:
+        number = RESOURCE_NOT_FOUND  # a server of 2026-07-28 has no such number
     return RpcError(number, call.error.message, error.data)
 
 
