@@ -9,10 +9,14 @@ import pytest
 
 from jackfield.agents.cycle_transactions import inbox_page
 from jackfield.agents.types import source_name
+from jackfield.identity.keys import ADMIN
 from jackfield.spaces import transactions as space_tx
 from tests.harness.api import error_of
 from tests.harness.in_process import in_process_gateway
+from tests.mcp.library import library
+from tests.mcp.test_reading import config
 from tests.requirement import requirement
+from tests.waiting import eventually_async
 
 TOOLS = "".join(
     f"""
@@ -162,3 +166,18 @@ def test_a_server_of_an_agent_has_a_name_that_no_other_source_has() -> None:
     odd = {source_name("ada", name) for name in ("a@b", "a b", "a.b", "ä", "", "x" * 100)}
     assert len(odd) == 6
     assert all(name.count("@") == 1 and ":" not in name for name in odd)
+
+
+@requirement("SAFE-limited-keys", "MCP2-read-covered")
+async def test_a_limited_key_has_no_agent_act_that_reads_what_it_may_not(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[otherwise]\nsay = "Hm."\n')
+    keys = {"tools": ["look", "pay"], "notes": ["look", "pay", "docs:note://*"], "all": ["look", "pay", "docs:*"]}
+    limited = "".join(f'[auth.keys.{name}]\nkey = "{name}-key"\ntools = {tools}\n' for name, tools in keys.items())
+    async with library() as shelf, in_process_gateway(tmp_path, CONFIG + limited + config(shelf)) as (gateway, client):
+        await eventually_async(lambda: bool(gateway.catalog.resources(ADMIN).resources))
+        statuses = {}
+        for key in keys:
+            body = {"serviceName": "shop", "payload": "Read."}
+            said = await ask(client, "POST", "/api/agents/wide/trigger", key, body)
+            statuses[key] = said.status_code
+        assert statuses == {"tools": 403, "notes": 403, "all": 200}, "its prompts and what is not listed count, too"

@@ -127,6 +127,7 @@ class Library:
     def server(self) -> Server[Any]:
         return Server(
             self.name,
+            instructions="Read the notes first.",
             on_list_tools=self.list_tools,
             on_list_resources=self.list_resources,
             on_list_resource_templates=self.list_templates,

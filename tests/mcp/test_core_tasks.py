@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jackfield.calls.rows import CallFilter, call_page
 from jackfield.identity.keys import ADMIN
 from jackfield.model.tool import Metadata, Tool
+from tests.mcp.library import library
 from tests.mcp.scene import Scene, mcp_scene
 from tests.mcp.task_upstream import CORE, MODERN
+from tests.mcp.test_reading import config, listed
 from tests.mcp.test_upstream_tasks import behind
 from tests.requirement import requirement
 from tests.waiting import eventually_async
@@ -123,3 +127,14 @@ async def test_a_task_of_a_server_of_either_era_is_one_for_a_client_of_2025(tmp_
         told = await scene.ask_in(session, "tasks/result", taskId=task)
         assert told["content"][0]["text"] == "there"
         assert told["_meta"][RELATED] == {"taskId": task}
+
+
+@requirement("MCP2-task-core")
+async def test_what_is_read_is_no_task(tmp_path: Path) -> None:
+    async with library() as shelf, mcp_scene(tmp_path, config=config(shelf)) as scene:
+        await listed(scene)
+        session = await scene.shake_hands()
+        await scene.ask_in(session, "resources/read", uri="note://one")
+        assert await scene.ask_in(session, "tasks/list") == {"tasks": []}
+        (call,) = (await scene.gateway.store.read(partial(call_page, CallFilter(), limit=5))).calls
+        assert "There is no task" in (await scene.ask_in(session, "tasks/result", taskId=call.id))["message"]

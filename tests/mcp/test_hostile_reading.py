@@ -4,14 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import mcp.types as t
 import pytest
 from mcp import MCPError
 
 from jackfield.mcp import notifications
-from jackfield.sources.mcp import subscriptions
-from tests.mcp.library import Library
-from tests.mcp.scene import KEY
-from tests.mcp.test_reading import ERAS
+from jackfield.sources.mcp import connection, subscriptions
+from tests.mcp.library import Ctx, Library, library
+from tests.mcp.scene import KEY, mcp_scene
+from tests.mcp.test_reading import ERAS, config, listed
 from tests.mcp.test_subscriptions import BACKS, followed, heard_by, updates
 from tests.requirement import requirement
 from tests.waiting import eventually_async
@@ -112,3 +113,32 @@ async def test_a_client_and_a_key_follow_a_bounded_number_of_resources(
             await other.subscribe_resource("note://2")
         followers: Any = scene.gateway.source_registry.get("docs")
         await eventually_async(lambda: len(followers._upstream.subscriptions._listeners) <= 3)
+
+
+@requirement("MCP2-hostile-silent")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_server_that_never_answers_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, era: str
+) -> None:
+    class Silent(Library):
+        async def complete(self, _ctx: Ctx, _params: Any) -> t.CompleteResult:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def subscribe(self, _ctx: Ctx, _params: Any) -> t.EmptyResult:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    monkeypatch.setattr(connection, "SOON_SECONDS", 0.3)
+    shelf = Silent()
+    async with (
+        library(made=shelf),
+        mcp_scene(tmp_path, config=config(shelf, more='era = "handshake"')) as scene,
+        scene.client(mode=era) as client,
+    ):
+        await listed(scene)
+        with pytest.raises(MCPError, match="did not answer completion/complete within"):
+            await client.complete(t.PromptReference(name="review"), {"name": "code", "value": "a"})
+        if era == "legacy":
+            with pytest.raises(MCPError, match="did not answer resources/subscribe within"):
+                await client.subscribe_resource("note://one")

@@ -62,11 +62,14 @@ class AgentPermissions:
 
 
 def may_have_act(principal: Principal, agent: Agent, catalog: Catalog) -> bool:
-    """Whether all tools that the agent has now are tools that this key may use."""
+    """Whether this key may use all tools, and read all resources and prompts, that the agent may now."""
     if not principal.is_limited:
         return True
     sight = catalog.visibility(principal)
     if not all(sight.covers(source_name(agent.id, server)) for server in servers_of(agent)):
         return False
-    entries = catalog.view(agent.principal).entries
-    return all(sight.is_within_limits(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries)
+    entries = (*catalog.view(agent.principal).entries, *catalog.prompts(agent.principal).entries)
+    if not all(sight.is_within_limits(one.name, source=one.tool.source, foreign=one.tool.name) for one in entries):
+        return False
+    readable = catalog.resources(agent.principal)
+    return all(sight.covers(source) or readable.is_within(sight, source) for source in readable.sources)

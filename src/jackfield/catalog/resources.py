@@ -305,6 +305,11 @@ class ResourceView:
         return tuple(source for source in self.snapshot.readers if self._sees(source, ""))
 
     @cached_property
+    def sources(self) -> frozenset[str]:
+        """Those with anything that could be read."""
+        return frozenset().union(self._readers, *self._by_scheme.values())
+
+    @cached_property
     def _uris(self) -> tuple[str, ...]:
         return tuple(one.uri for one in self.resources)
 
@@ -371,6 +376,13 @@ class ResourceView:
     def sees(self, source: str, uri: str) -> bool:
         """Whether a URI of this source is the key's to know."""
         return self._sees(source, uri)
+
+    def is_within(self, limits: Visibility, source: str) -> bool:
+        """Whether all that can be read of this source could be read within these limits, too."""
+        own = [one.own_uri for one in self.resources if one.source == source]
+        own += [one.own_template for one in self.templates if one.source == source]
+        own += [""] if source in self._readers else []
+        return all(limits.is_within_limits("", source=source, foreign=uri) for uri in own)
 
     def template(self, template: str) -> OfferedTemplate | None:
         """The template that is offered as this."""

@@ -15,14 +15,14 @@ from msgspec import Raw
 
 from jackfield.calls.following import FollowedCall
 from jackfield.calls.pipeline import Pipeline
-from jackfield.calls.questions import is_question
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import AlreadyResolved
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.sessions import Caller
-from jackfield.mcp.tasks import POLL_MS, Tasks, askable, elicitation, is_fault, protocol_fault, task_id
+from jackfield.mcp.tasks import POLL_MS, Tasks, askable, elicitation, is_fault, is_task, protocol_fault, task_id
 from jackfield.model.call import Call, CallStatus
+from jackfield.model.tool import CallKind
 from jackfield.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -60,12 +60,12 @@ class CoreTasks:
         return encode(self._task(await self._tasks.find(task_id(asked), caller.principal), caller))
 
     async def list(self, asked: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
-        """`tasks/list`: every call of the key is one, the newest first."""
+        """`tasks/list`: every call of a tool is one, the newest first."""
         _check_revision(asked, caller)
         cursor = None if asked.params.get("cursor") is None else text_param(asked.params, "cursor")
-        mine = CallFilter(principal=caller.principal.on_record)
+        mine = CallFilter(principal=caller.principal.on_record, kind=CallKind.TOOL)
         page = await self._store.read(partial(call_page, mine, limit=PAGE, cursor=cursor))
-        tasks = [self._task(FollowedCall(call=call), caller) for call in page.calls if not is_question(call)]
+        tasks = [self._task(FollowedCall(call=call), caller) for call in page.calls if is_task(call)]
         following = {} if page.next_cursor is None else {"nextCursor": page.next_cursor}
         return encode({"tasks": tasks, **following})
 

@@ -51,11 +51,10 @@ class LogMessages:
                 session.push.offer(message)
 
     def _sees(self, session: McpSession, sources: frozenset[str]) -> bool:
-        """A source without tools is seen by who may read all its resources."""
-        sight = self._catalog.visibility(session.viewer)
-        if any(sight.sees_resource(source, "") for source in sources):
-            return True
-        return not sources.isdisjoint(self._catalog.view(session.viewer).sources)
+        """Whether the session may use a tool, resource or prompt of one of these sources."""
+        catalog, viewer = self._catalog, session.viewer
+        views = (catalog.view(viewer), catalog.resources(viewer), catalog.prompts(viewer))
+        return any(not sources.isdisjoint(view.sources) for view in views)
 
 
 def is_wanted(note: LogNote, least: str | None) -> bool:

@@ -172,8 +172,7 @@ class McpServer:
             return of_group[:LONGEST_INSTRUCTIONS]
         catalog, principal = self._catalog, caller.principal
         seen = dict.fromkeys(entry.tool.source for entry in catalog.view(principal).entries)
-        seen |= dict.fromkeys(entry.tool.source for entry in catalog.prompts(principal).entries)
-        seen |= dict.fromkeys(one.source for one in catalog.resources(principal).resources)
+        seen |= dict.fromkeys(sorted(catalog.prompts(principal).sources | catalog.resources(principal).sources))
         said = {source: self._sources.about(source).instructions for source in seen}
         parts = [f"## {source}\n{instructions}" for source, instructions in said.items() if instructions]
         own = self._scenario.description

@@ -28,7 +28,7 @@ from jackfield.mcp.sessions import Caller
 from jackfield.model.call import Call, CallStatus, Done
 from jackfield.model.principal import Principal
 from jackfield.model.text import iso_time
-from jackfield.model.tool import Tool
+from jackfield.model.tool import CallKind, Tool
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -127,7 +127,7 @@ class Tasks:
     async def find(self, call_id: str, principal: Principal) -> FollowedCall:
         """The principal's own task. Another's is as if it did not exist."""
         found = await self._store.read(partial(followed_call, call_id)) if len(call_id) <= MAX_ID else None
-        if found is None or found.call.principal != principal.on_record or is_question(found.call):
+        if found is None or found.call.principal != principal.on_record or not is_task(found.call):
             raise RpcError(
                 INVALID_PARAMS, f"There is no task '{call_id[:MAX_ID]}'. It is another's, or no longer on record."
             )
@@ -287,6 +287,11 @@ def protocol_fault(call: Call) -> dict[str, Any]:
         return {"code": error.code, "message": error.message} | ({} if error.data is UNSET else {"data": error.data})
     message = "The call failed." if call.error is None else call.error.message
     return {"code": INTERNAL_ERROR, "message": message}
+
+
+def is_task(call: Call) -> bool:
+    """Whether a call is one that a client may follow: reads and gets are none, nor is what a call asks."""
+    return call.kind is CallKind.TOOL and not is_question(call)
 
 
 def is_fault(call: Call) -> bool:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 MAX_TOOLS = 10_000
 MAX_DEFINITION = 256 * 1024
+MAX_URI = 4_096
 MAX_NAME = 256
 
 _BREAKS = re.compile("[\t\n\r]")

@@ -116,7 +116,7 @@ class SourceSupervisor:
 
     async def execute(self, invocation: Invocation) -> Outcome | InTransaction | Begun:
         """Run one call, when the source has a slot free. A source that is down refuses, and what it does not have."""
-        self.require_up(invocation.tool.name)
+        self.require_up(invocation.tool.name, what=invocation.tool.operation.value)
         if not self.source.can_execute(invocation.tool):
             self.request_refresh()
             raise ToolNotFound(
@@ -131,12 +131,12 @@ class SourceSupervisor:
         finally:
             self.running -= 1
 
-    def require_up(self, tool: str) -> None:
+    def require_up(self, name: str, *, what: str = "tool") -> None:
         """Raise `SourceUnavailable` while the source is down; it is tried again soon, since it is needed."""
         if self.state is not SourceState.UP:
             self._try_for_a_call()
             why = self.error or "it has not come up yet"
-            raise SourceUnavailable(f"Source '{self.source.name}' of tool '{tool}' is down: {why} Try again later.")
+            raise SourceUnavailable(f"Source '{self.source.name}' of {what} '{name}' is down: {why} Try again later.")
 
     def request_refresh(self) -> None:
         """Read the tools anew soon; also ends a pause between attempts."""
@@ -399,49 +399,45 @@ class SourceRegistry:
 
     def operating(self, source: str, *, tool: str) -> OperatingSource:
         """The source, to have work begun and followed that goes on at the owner of `tool`."""
-        supervisor = self._supervisor_of(source, tool)
-        supervisor.require_up(tool)
-        if not isinstance(supervisor.source, OperatingSource):
+        operating = self._up(source, tool)
+        if not isinstance(operating, OperatingSource):
             raise SourceUnavailable(f"Source '{source}' has no work of '{tool}' that could be followed.")
-        return supervisor.source
+        return operating
 
     async def complete(self, source: str, request: CompletionRequest) -> Raw:
         """Values that an argument may have, as the source suggests them; none where it suggests nothing."""
-        supervisor = self._supervisor_of(source, request.name)
-        supervisor.require_up(request.name)
-        completing = supervisor.source
+        completing = self._up(source, request.name, what=request.operation.value)
         return await completing.complete(request) if isinstance(completing, CompletingSource) else NO_COMPLETION
 
     async def skill(self, source: str, uri: str) -> Skill | None:
         """A skill as its source describes it now; None: it has none there."""
-        supervisor = self._supervisor_of(source, uri)
-        supervisor.require_up(uri)
-        asked = supervisor.source
+        asked = self._up(source, uri, what="skill")
         return await asked.skill(uri) if isinstance(asked, SkillSource) else None
 
     async def directory(self, source: str, uri: str, cursor: str | None) -> Raw:
         """What a directory has. Raises `SourceUnavailable` or `RpcError`."""
-        supervisor = self._supervisor_of(source, uri)
-        supervisor.require_up(uri)
-        asked = supervisor.source
+        asked = self._up(source, uri, what="directory")
         if not isinstance(asked, SkillSource):
             raise RpcError(METHOD_NOT_FOUND, f"Source '{source}' does not read directories.")
         return await asked.directory(uri, cursor)
 
     async def subscribe(self, source: str, uri: str, updated: Updated) -> Callable[[], None]:
         """Follow a resource; returns how to end that. Raises `SourceUnavailable` or `RpcError`."""
-        supervisor = self._supervisor_of(source, uri)
-        supervisor.require_up(uri)
-        followed = supervisor.source
+        followed = self._up(source, uri, what="resource")
         if not isinstance(followed, SubscribableSource):
             raise RpcError(METHOD_NOT_FOUND, f"Source '{source}' does not offer subscriptions to resources.")
         await followed.subscribe(uri, updated)
         return partial(followed.unsubscribe, uri, updated)
 
-    def _supervisor_of(self, source: str, tool: str) -> SourceSupervisor:
+    def _up(self, source: str, name: str, *, what: str = "tool") -> Source:
+        supervisor = self._supervisor_of(source, name, what=what)
+        supervisor.require_up(name, what=what)
+        return supervisor.source
+
+    def _supervisor_of(self, source: str, name: str, *, what: str = "tool") -> SourceSupervisor:
         supervisor = self._supervisors.get(source) or self._lent.get(source)
         if supervisor is None:
-            raise SourceUnavailable(f"Source '{source}' of tool '{tool}' is gone. List the tools anew.")
+            raise SourceUnavailable(f"Source '{source}' of {what} '{name}' is gone. List the {what}s anew.")
         return supervisor
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import Listing
+from jackfield.sources.foreign import MAX_URI
 from jackfield.sources.mcp import connection, subscriptions
 from jackfield.sources.mcp.handlers import updated_uri
-from jackfield.sources.mcp.offers import MAX_OFFERS, MAX_TEMPLATES, MAX_URI
+from jackfield.sources.mcp.offers import MAX_OFFERS, MAX_TEMPLATES
 from jackfield.sources.mcp.subscriptions import MOST_PARTS, ResourceSubscriptions
 from tests.requirement import requirement
 from tests.sources.mcp.scene import raw_json, scene

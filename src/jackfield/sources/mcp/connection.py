@@ -74,7 +74,8 @@ DECLARED: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": 
 
 CLIENT_REQUESTS = frozenset({ELICIT, SAMPLE, ROOTS})
 LISTEN = "subscriptions/listen"
-TASK_SECONDS = 30.0
+SOON_SECONDS = 30.0
+"""For what has no deadline of a call: completion, subscriptions, skills, tasks."""
 _FOLLOWED = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _LIST_CHANGES = frozenset(
     {
@@ -233,10 +234,10 @@ class Connection:
 
     async def subscribe(self, uri: str) -> None:
         """Follow a resource, in the handshake era."""
-        await self._request("resources/subscribe", {"uri": uri})
+        await self._ask_soon("resources/subscribe", {"uri": uri})
 
     async def unsubscribe(self, uri: str) -> None:
-        await self._request("resources/unsubscribe", {"uri": uri})
+        await self._ask_soon("resources/unsubscribe", {"uri": uri})
 
     async def listen(self, uris: Sequence[str], acknowledged: Callable[[], None]) -> None:
         """Follow resources since 2026-07-28, until the server ends the stream or this is cancelled."""
@@ -249,16 +250,16 @@ class Connection:
 
     async def skill(self, uri: str) -> Raw:
         """The raw result of `skills/get`."""
-        return await self._request("skills/get", {"uri": uri})
+        return await self._ask_soon("skills/get", {"uri": uri})
 
     async def directory(self, uri: str, cursor: str | None) -> Raw:
         """The raw result of `resources/directory/read`."""
         params = {"uri": uri} if cursor is None else {"uri": uri, "cursor": cursor}
-        return await self._request("resources/directory/read", params)
+        return await self._ask_soon("resources/directory/read", params)
 
     async def complete(self, params: dict[str, Any]) -> Raw:
         """The raw result of `completion/complete`."""
-        return await self._request("completion/complete", params)
+        return await self._ask_soon("completion/complete", params)
 
     async def call(
         self,
@@ -297,12 +298,23 @@ class Connection:
 
     async def ask_task(self, method: str, task: str, **params: Any) -> Raw:
         """The raw result of a request about a task."""
+        declared = with_tasks(shown_capabilities(None, has_model=self._sample is not None))
+        return await self._ask_soon(method, {"taskId": task, **params}, name=task, capabilities=declared)
+
+    async def _ask_soon(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        name: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+    ) -> Raw:
+        """The raw result of a request that is no call: the server has `SOON_SECONDS` for it."""
         try:
-            async with asyncio.timeout(TASK_SECONDS):
-                declared = with_tasks(shown_capabilities(None, has_model=self._sample is not None))
-                return await self._request(method, {"taskId": task, **params}, name=task, capabilities=declared)
+            async with asyncio.timeout(SOON_SECONDS):
+                return await self._request(method, params, name=name, capabilities=capabilities)
         except TimeoutError:
-            raise UpstreamLost(f"The server did not answer {method} within {TASK_SECONDS:g} s.") from None
+            raise UpstreamLost(f"The server did not answer {method} within {SOON_SECONDS:g} s.") from None
         except UpstreamLost as fault:
             self.is_expired = self.is_expired or isinstance(fault, SessionLost)
             self._changed()

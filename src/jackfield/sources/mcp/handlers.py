@@ -31,8 +31,7 @@ from jackfield.sources.client import (
     RootsRequest,
     SampleRequest,
 )
-from jackfield.sources.foreign import Unremovable, cleaned, cleaned_schema, is_plain
-from jackfield.sources.mcp.offers import MAX_URI
+from jackfield.sources.foreign import MAX_URI, Unremovable, cleaned, cleaned_schema, is_plain
 
 Sample = Callable[[Raw], Awaitable[Raw]]
 MAX_TOKENS = 16_384
@@ -103,7 +102,7 @@ def updated_uri(params: Raw) -> str | None:
     """The resource that changed; None for a notification that cannot be read, or names what cannot be a resource."""
     try:
         uri = msgspec.json.decode(params, type=_Updated).uri
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return uri if len(uri) <= MAX_URI and is_plain(uri) else None
 

@@ -17,6 +17,7 @@ from jackfield.sources.base import Listing
 from jackfield.sources.foreign import (
     MAX_DEFINITION,
     MAX_NAME,
+    MAX_URI,
     ListingRules,
     Unremovable,
     UnusableTool,
@@ -32,7 +33,6 @@ MAX_OFFERS = 20_000
 """Resources or prompts of one server."""
 MAX_TEMPLATES = 1_000
 """Fewer, because a URI that is not listed is held against each of them."""
-MAX_URI = 4_096
 MAX_TEMPLATE = 2_000
 """Bytes of a template: what it is pinned by has to fit into an index of any database."""
 MAX_ARGUMENTS = 100

@@ -5,11 +5,11 @@ down, and the supervisor tries again with growing pauses.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -86,6 +86,7 @@ from jackfield.sources.outgoing import OutgoingError
 from jackfield.sources.plugins import foreign_factory
 from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 
+T = TypeVar("T")
 SLACK_SECONDS = 5.0
 READ_ASIDE = 200
 """Longer lists are read in a thread."""
@@ -267,35 +268,38 @@ class McpSource:
 
     async def complete(self, request: CompletionRequest) -> Raw:
         try:
-            connection = await self._upstream.connect(self._request_refresh)
-            if not connection.agreement.offers("completions"):
-                return NO_COMPLETION
-            return completion_of(await connection.complete(completion_params(request)))
-        except McpClientError as fault:
+            return await self._asked(partial(_complete, request))
+        except (McpClientError, OutgoingError) as fault:
             raise SourceUnavailable(f"Source '{self.name}' cannot complete: {fault} Try again later.") from None
 
     async def skill(self, uri: str) -> Skill | None:
         try:
-            return await self._skills.get(uri, await self._upstream.connect(self._request_refresh))
-        except (McpClientError, RpcError) as fault:
+            return await self._asked(partial(self._skills.get, uri))
+        except (McpClientError, RpcError, OutgoingError) as fault:
             raise SourceUnavailable(f"Source '{self.name}' cannot say what the skill is: {fault}") from None
 
     async def directory(self, uri: str, cursor: str | None) -> Raw:
         try:
-            connection = await self._upstream.connect(self._request_refresh)
-            return await read_directory(uri, cursor, connection)
-        except McpClientError as fault:
+            return await self._asked(partial(read_directory, uri, cursor))
+        except (McpClientError, OutgoingError) as fault:
             raise SourceUnavailable(f"Source '{self.name}' cannot read the directory: {fault}") from None
 
     async def subscribe(self, uri: str, updated: Updated) -> None:
         try:
-            await self._upstream.connect(self._request_refresh)
-            await self._upstream.subscriptions.add(uri, updated)
-        except McpClientError as fault:
+            await self._asked(lambda _: self._upstream.subscriptions.add(uri, updated))
+        except (McpClientError, OutgoingError) as fault:
             raise SourceUnavailable(f"Source '{self.name}' is down: {fault} Try again later.") from None
 
     def unsubscribe(self, uri: str, updated: Updated) -> None:
         self._upstream.subscriptions.remove(uri, updated)
+
+    async def _asked(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        """What the server answers; one that has forgotten the session is asked again in a new one."""
+        connection = await self._upstream.connect(self._request_refresh)
+        try:
+            return await ask(connection)
+        except SessionLost:
+            return await ask(await self._upstream.connect(self._request_refresh))
 
     def _handlers(self, invocation: Invocation) -> CallHandlers:
         return CallHandlers(
@@ -347,14 +351,14 @@ class McpSource:
             raise self._down(fault, invocation) from None
 
     def _down(self, fault: McpClientError | RpcError | OutgoingError, invocation: Invocation) -> SourceUnavailable:
-        return SourceUnavailable(
-            f"Source '{self.name}' of tool '{invocation.tool.name}' is down: {fault} Try again later."
-        )
+        return SourceUnavailable(f"Source '{self.name}' of {_what(invocation.tool)} is down: {fault} Try again later.")
 
     def _failed(self, fault: McpClientError | RpcError | OutgoingError, invocation: Invocation) -> Failed:
         name = invocation.tool.name
         if isinstance(fault, SessionLost):
             text = f"The server of '{name}' was restarted and has not run this call. Call it again."
+        elif isinstance(fault, UpstreamLost) and invocation.tool.operation is not CallKind.TOOL:
+            text = f"The connection to '{self.name}' broke before {_what(invocation.tool)} was read: {fault} Try again."
         elif isinstance(fault, UpstreamLost):
             text = (
                 f"The connection to '{self.name}' broke while '{name}' ran, so it may or may not have taken effect: "
@@ -373,6 +377,16 @@ class McpSource:
         else:
             text = fault.message
         return Failed(fault.code, text)
+
+
+def _what(tool: Tool) -> str:
+    return f"{tool.operation.value} '{tool.name}'"
+
+
+async def _complete(request: CompletionRequest, connection: Connection) -> Raw:
+    if not connection.agreement.offers("completions"):
+        return NO_COMPLETION
+    return completion_of(await connection.complete(completion_params(request)))
 
 
 def _read_offers(offered: Offered, rules: ListingRules) -> McpListing:

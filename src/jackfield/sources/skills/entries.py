@@ -15,7 +15,7 @@ from msgspec import Meta, Raw, Struct
 
 from jackfield.model.content import OF_THE_CONNECTION
 from jackfield.model.skill import DYNAMIC, SKILL_FILE, Skill, SkillFile, digest_of, root_of
-from jackfield.sources.foreign import MAX_DEFINITION, has_hidden, shown
+from jackfield.sources.foreign import MAX_DEFINITION, MAX_URI, has_hidden, shown
 from jackfield.sources.openapi.yaml_text import BadYaml, read_yaml
 
 MAX_SKILLS = 1_000
@@ -28,7 +28,6 @@ MAX_DESCRIPTION = 1_024
 _NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _FRONTMATTER = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)(?:^|\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s]+")
-MAX_URI = 4_096
 
 
 class BadSkill(Exception):
