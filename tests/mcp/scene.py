@@ -221,10 +221,10 @@ class Scene:
 
 
 @asynccontextmanager
-async def mcp_scene(folder: Path, config: str = "") -> AsyncIterator[Scene]:
+async def mcp_scene(folder: Path, config: str = "", *, store: str = "memory:") -> AsyncIterator[Scene]:
     path = folder / "jackfield.toml"
     path.write_text(CONFIG + config, encoding="utf-8")
-    settings = load_settings(path, environment={"JACKFIELD_ADMIN_KEY": KEY, "JACKFIELD_STORE": "memory:"})
+    settings = load_settings(path, environment={"JACKFIELD_ADMIN_KEY": KEY, "JACKFIELD_STORE": store})
     gateway, streams, source = Gateway(settings), Streams(), SceneSource()
     async with gateway:
         await gateway.source_registry.add(source)

@@ -50,8 +50,8 @@ class RpcFault(Exception):
 class UpstreamTask:
     """One task, moved by the test."""
 
-    def __init__(self, number: int) -> None:
-        self.id = f"task-{number}"
+    def __init__(self, name: str) -> None:
+        self.id = name
         self.status = "working"
         self.message: str | None = None
         self.result: Any = None
@@ -86,6 +86,8 @@ class TaskUpstream:
         self.tasks: dict[str, UpstreamTask] = {}
         self.forgotten = False
         self.calls: list[str] = []
+        self.poll = 20
+        self.id_prefix = "task-"
 
     @property
     def config(self) -> str:
@@ -151,7 +153,7 @@ class TaskUpstream:
             raise RpcFault(-32601 if self.core else -32021, "only as a task", None if self.core else NEEDED)
         if name == "plain" or not takes_task:
             return self._whole({"content": [{"type": "text", "text": f"{name} at once"}]})
-        task = UpstreamTask(len(self.tasks) + 1)
+        task = UpstreamTask(f"{self.id_prefix}{len(self.tasks) + 1}")
         self.tasks[task.id] = task
         return {"task": self._fields(task)} if self.core else {"resultType": "task", **self._fields(task)}
 
@@ -173,7 +175,8 @@ class TaskUpstream:
 
     def _fields(self, task: UpstreamTask) -> dict[str, Any]:
         poll, ttl = ("pollInterval", "ttl") if self.core else ("pollIntervalMs", "ttlMs")
-        fields = {"taskId": task.id, "status": task.status, "createdAt": AT, "lastUpdatedAt": AT, ttl: 60_000, poll: 20}
+        fields = {"taskId": task.id, "status": task.status, "createdAt": AT, "lastUpdatedAt": AT, ttl: 60_000}
+        fields[poll] = self.poll
         return fields if task.message is None else {**fields, "statusMessage": task.message}
 
     def _outcome(self, task: UpstreamTask) -> dict[str, Any]:

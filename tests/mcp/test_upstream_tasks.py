@@ -242,3 +242,36 @@ async def test_the_next_gateway_on_the_database_goes_on_with_the_servers_task(tm
         async with Gateway(settings) as second:
             over = await second.pipeline.wait(call.id, seconds=15)
             assert (over.status, bytes(over.result or b"")) == (CallStatus.COMPLETED, b'"there"')
+
+
+async def test_what_a_hostile_server_says_of_its_task_is_bounded(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (scene, upstream):
+        task = (await call(scene, "may"))["taskId"]
+        upstream.task.message = "\u202ehidden\u200b " + "x" * 100_000
+        upstream.poll = -1
+
+        async def said() -> str:
+            return str((await about(scene, "tasks/get", task)).get("statusMessage", ""))
+
+        async def is_said() -> bool:
+            return (await said()).startswith("hidden")
+
+        await eventually_async(is_said)
+        assert len(await said()) <= 2_000
+        upstream.task.ask(*map(str, range(500)))
+
+        async def asked() -> Any:
+            return (await about(scene, "tasks/get", task, meta=ASKABLE)).get("inputRequests")
+
+        assert 0 < len(await eventually_async(asked)) <= 100
+        upstream.task.status = "sideways"
+        found = await settled(scene, task)
+        assert (found["status"], "sideways" in found["error"]["message"]) == ("failed", True)
+
+
+async def test_a_task_without_a_usable_id_is_no_task(tmp_path: Path) -> None:
+    async with behind(tmp_path) as (scene, upstream):
+        upstream.id_prefix = "x" * 2_000
+        status, answer = await execute(scene, "must")
+        assert (status, answer["status"]) == (200, "failed")
+        assert "task" in answer["error"]["message"]
