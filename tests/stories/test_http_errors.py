@@ -41,7 +41,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Generator[Api]:
         ("GET", "/api/v1/calls?limit=1&limit=2", 400, "invalid_request"),
         ("GET", "/api/v1/calls?tool=%00", 400, "invalid_request"),
         ("GET", "/api/v1/calls?tool=%FF", 400, "invalid_request"),
-        ("GET", "/api/v1/calls?tool=" + "x" * 300, 400, "invalid_request"),
+        ("GET", "/api/v1/calls?tool=" + "x" * 3_000, 400, "invalid_request"),
     ],
 )
 def test_every_error_has_the_shape_and_the_right_status(
@@ -72,7 +72,7 @@ def test_head_answers_like_get_without_a_body(api: Api, path: str) -> None:
         (b"", None),
         (b"nonsense", "not valid JSON"),
         (b"\xff\xfe", "not valid JSON"),
-        (b'{"arguments": {"value": "\xff"}}', "not UTF-8"),
+        (b'{"arguments": {"value": "\xff"}}', "not valid UTF-8"),
         (b'{"arguments": {"value": "\\ud800"}}', "not valid JSON"),
         (b'{"arguments": {"value": 1e999}}', "number out of range"),
         (b'{"arguments": {"value": NaN}}', "not valid JSON"),
