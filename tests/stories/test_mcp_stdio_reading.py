@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,7 +15,7 @@ from mcp import Client
 
 from jackfield.calls.rows import CallFilter, call_page
 from tests.harness.in_process import KEY, make_gateway, serve_on_port
-from tests.harness.process import start_gateway
+from tests.harness.process import clean_environment, start_gateway
 from tests.mcp.library import Library, library
 from tests.mcp.test_client_requests import CALLBACKS
 from tests.requirement import requirement
@@ -227,3 +228,26 @@ async def test_a_request_whose_connection_broke_gets_its_response_all_the_same(t
         assert told == ["one", "two"]
         calls = (await gateway.store.read(partial(call_page, CallFilter(), limit=10))).calls
         assert [call.tool for call in calls] == ["steps"], "it was made once"
+
+
+async def test_a_batch_of_2025_03_26_is_passed_on_as_one(tmp_path: Path) -> None:
+    (tmp_path / "jackfield.toml").write_text("[server]\nport = 1\n", encoding="utf-8")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "jackfield.cli", "mcp", "--config", "jackfield.toml"),
+        cwd=tmp_path,
+        env=clean_environment({"JACKFIELD_STORE": "memory:"}),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    handshake = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    batch = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (2, 3)]
+    async with asyncio.timeout(30):
+        said = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": handshake}
+        process.stdin.write(json.dumps(said).encode() + b"\n")
+        assert json.loads(await process.stdout.readline())["result"]["protocolVersion"] == "2025-03-26"
+        process.stdin.write(json.dumps(batch).encode() + b"\n")
+        assert [one["id"] for one in json.loads(await process.stdout.readline())] == [2, 3]
+        process.stdin.close()
+        assert await process.wait() == 0
