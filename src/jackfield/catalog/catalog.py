@@ -19,18 +19,16 @@ from msgspec import Raw, Struct
 
 from jackfield.catalog.changes import Follower, ListFollower, difference, resighted, seen_by
 from jackfield.catalog.checking import Checking, with_defaults
-from jackfield.catalog.kinds import PROMPT, TEMPLATE, identity_of, marked, pins_of
+from jackfield.catalog.kinds import PROMPT
 from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
-from jackfield.catalog.name_history import Names, freed_by
+from jackfield.catalog.moment import Merging, Moment, Stored
+from jackfield.catalog.name_history import Names
 from jackfield.catalog.names import CatalogNotice, Identity, KeptNames
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.resources import (
-    ResourceSnapshot,
     ResourceView,
     changed_for,
     is_cut,
-    merge_resources,
-    offers_resources,
     resource_changes,
 )
 from jackfield.catalog.search import Index
@@ -53,27 +51,6 @@ FEW = 20_000
 MAX_VIEWS = 64
 """Sights with a view of their own at one time; a whole manifest of 10,000 tools is some megabytes."""
 EVERYTHING = Visibility(all_tools=True)
-
-
-class _Stored(Struct, frozen=True):
-    """What the store knows of tools."""
-
-    pins: Mapping[Identity, str]
-    names: KeptNames
-
-
-class _Moment(Struct, frozen=True):
-    """A snapshot with all that was made from it."""
-
-    snapshot: Snapshot
-    index: Index
-    change: ToolsChanged | None
-    pins: Pins
-    names: Names
-    prompts: Snapshot = Snapshot()
-    resources: ResourceSnapshot = ResourceSnapshot()
-    sources: frozenset[str] = frozenset()
-    """Whose listings it was made from."""
 
 
 class _Own(Struct, frozen=True):
@@ -109,14 +86,18 @@ class Catalog:
 
         `asking` gives the tools that ask first, besides those that say so themselves.
         """
-        self._categories = tuple(categories)
-        self._overrides = overrides or {}
-        self._prefixes = prefixes or {}
+        self.checking = checking or Checking()
+        self._merging = Merging(
+            categories=tuple(categories),
+            overrides=overrides or {},
+            prefixes=prefixes or {},
+            asking=asking,
+            judge=self.checking.fault_in,
+        )
         self.read_limits = read_limits or {}
         self._scenario = scenario or ScenarioInfo()
-        self._asking = asking
         self._now = now
-        self._moment = _Moment(merge((), {}, self._categories), Index(), None, pins, Names())
+        self._moment = Moment(merge((), {}, tuple(categories)), Index(), None, pins, Names())
         self._listings: Listings = ()
         self._views: OrderedDict[Visibility, View] = OrderedDict()
         self._prompt_views: dict[Visibility, View] = {}
@@ -127,7 +108,6 @@ class Catalog:
         """The tools of agents' own servers, by source."""
         self._of_sessions: dict[str, View] = {}
         """What the keys of sessions see."""
-        self.checking = checking or Checking()
         self._followers: WeakSet[Follower] = WeakSet()
         self._list_followers: WeakSet[ListFollower] = WeakSet()
         self._updating = asyncio.Lock()
@@ -226,7 +206,7 @@ class Catalog:
         """Take these listings, in config order, as all there is. Says what changed and tells the followers."""
         if self._has_taken(listings):
             return None
-        return self._take(self._following(self._moment, listings), listings)
+        return self._take(self._merging.following(self._moment, listings), listings)
 
     async def update_aside(self, listings: Listings) -> ToolsChanged | None:
         """As `update`, in a thread: 10,000 new tools take a second, and the loop goes on meanwhile."""
@@ -241,7 +221,7 @@ class Catalog:
             moment = self._moment
             if moment.pins.stored == pins and moment.names.stored == names:
                 return None
-            change = await self._follow_aside(self._listings, _Stored(pins, names))
+            change = await self._follow_aside(self._listings, Stored(pins, names))
             for source, own in list(self._own.items()):
                 self._own[source] = await self._judged(source, own)
             return change
@@ -251,11 +231,11 @@ class Catalog:
         moment = self._moment
         self._moment = msgspec.structs.replace(moment, names=moment.names.freeing(gone))
 
-    async def _follow_aside(self, listings: Listings, stored: _Stored | None = None) -> ToolsChanged | None:
+    async def _follow_aside(self, listings: Listings, stored: Stored | None = None) -> ToolsChanged | None:
         before = self._moment
-        made = await asyncio.to_thread(self._following, before, listings, stored)
+        made = await asyncio.to_thread(self._merging.following, before, listings, stored)
         if self._moment is not before:
-            made = self._following(self._moment, listings, stored)
+            made = self._merging.following(self._moment, listings, stored)
         return self._take(made, listings)
 
     def visibility(self, principal: Principal) -> Visibility:
@@ -497,71 +477,7 @@ class Catalog:
             for (name, listing), (known, taken) in zip(listings, self._listings, strict=True)
         )
 
-    def _following(self, before: _Moment, listings: Listings, stored: _Stored | None = None) -> _Moment:
-        """The next moment. Touches nothing, so it may run in a thread."""
-        old = before.snapshot
-        pins = before.pins if stored is None else before.pins.reading(stored.pins)
-        names = before.names if stored is None else before.names.reading(stored.names)
-        by_source = dict(listings)
-        names = names.freeing(
-            freed_by(old, by_source, sources=before.sources)
-            | marked((one for one in before.prompts.by_identity if one[0] not in by_source), PROMPT)
-        )
-        new = merge(
-            listings,
-            self._overrides,
-            self._categories,
-            prefixes=self._prefixes,
-            kept_names=names.current,
-            pins=pins,
-            asking=self._asking(),
-            previous=old,
-            judge=self.checking.fault_in,
-        )
-        prompts = self._prompts_following(before, listings, pins=pins, names=names)
-        resources = self._resources_following(before, listings, pins=pins)
-        # What is seen for the first time is pinned and has its name now, and in the store a little later.
-        pins = _pinned(pins, new, prompts, resources)
-        if new.naming is not old.naming or prompts.naming is not before.prompts.naming or names is not before.names:
-            names = names.following(new, prompts)
-        sources = frozenset(by_source)
-        if new.version == old.version:
-            return _Moment(new, before.index, None, pins, names, prompts, resources, sources)
-        change = difference(old, new)
-        index = before.index.following(
-            removed=[old.by_name[name] for name in (*change.removed, *change.changed)],
-            added=[new.by_name[name] for name in (*change.added, *change.changed)],
-        )
-        return _Moment(new, index, change, pins, names, prompts, resources, sources)
-
-    def _prompts_following(self, before: _Moment, listings: Listings, *, pins: Pins, names: Names) -> Snapshot:
-        """The prompts of these listings, merged, named and pinned as tools are."""
-        old = before.prompts
-        if not old.by_identity and not any(listing.prompts for _, listing in listings):
-            return old
-        offered = [
-            (source, Listing(tools=listing.prompts, faults=listing.faults, accepts_changes=listing.accepts_changes))
-            for source, listing in listings
-        ]
-        return merge(
-            offered,
-            {},
-            (),
-            prefixes=self._prefixes,
-            kept_names=names.prompts,
-            pins=pins_of(pins, PROMPT),
-            previous=old,
-            judge=self.checking.fault_in,
-            what="Prompt",
-        )
-
-    def _resources_following(self, before: _Moment, listings: Listings, *, pins: Pins) -> ResourceSnapshot:
-        old = before.resources
-        if not old.made_from and not any(offers_resources(listing) for _, listing in listings):
-            return old
-        return merge_resources(listings, pins=pins_of(pins, TEMPLATE), previous=old)
-
-    def _take(self, moment: _Moment, listings: Listings) -> ToolsChanged | None:
+    def _take(self, moment: Moment, listings: Listings) -> ToolsChanged | None:
         """Make `moment` the present. Also when nothing changed for callers: where a tool lives may have."""
         last, self._moment = self._moment, moment
         before = last.snapshot
@@ -582,7 +498,7 @@ class Catalog:
                 follower.offer(change)
         return moment.change
 
-    def _tell_lists(self, before: _Moment, after: _Moment) -> None:
+    def _tell_lists(self, before: Moment, after: Moment) -> None:
         """Tell followers of lists which of them changed, as far as each may see it."""
         if not self._list_followers:
             return
@@ -608,17 +524,3 @@ class Catalog:
 
 def _narrowed(sight: Visibility, within: tuple[str, ...] | None) -> Visibility:
     return sight if within is None else msgspec.structs.replace(sight, limits=(*sight.limits, within))
-
-
-def _pinned(pins: Pins, tools: Snapshot, prompts: Snapshot, resources: ResourceSnapshot) -> Pins:
-    """With a pin for everything foreign that is seen for the first time."""
-    sightings = [
-        (identity_of(entry.tool), entry.tool.definition)
-        for snapshot in (tools, prompts)
-        for entry in snapshot.by_identity.values()
-        if entry.tool.definition is not None
-    ]
-    templates = (one.tool for one in (*resources.templates, *resources.held))
-    sightings += [(identity_of(tool), tool.definition) for tool in templates if tool.definition is not None]
-    held = tools.held_as_new | marked(prompts.held_as_new, PROMPT) | marked(resources.held_as_new, TEMPLATE)
-    return pins.seeing(sightings, held=held)
