@@ -58,6 +58,15 @@ def screenshot() -> dict:
 '''
 
 
+ALLOW_ME = {
+    "name": "allow_me",
+    "description": "Says what it was given, if somebody allows it.",
+    "executionType": "internal",
+    "inputSchema": {"type": "object", "properties": {"amount": {"type": "integer"}}},
+    "metadata": {"requires_approval": True},
+}
+
+
 class Outcome(Struct, frozen=True, kw_only=True):
     """How one program fared."""
 
@@ -116,13 +125,14 @@ def _model_project(home: Path, model: ChatModel) -> tuple[Path, int]:
 
 
 def _mcp_project(home: Path, _: ChatModel) -> tuple[Path, int]:
-    """A server that has everything there is in MCP."""
+    """A server that has everything there is in MCP, and a tool whose calls wait for approval."""
     project = home / "mcp-project"
     project.mkdir()
     server = [sys.executable, "-m", "conformance.servers.rich"]
     source = {"kind": "mcp", "command": server, "cwd": str(ROOT)}
-    (project / "jackfield.json").write_bytes(msgspec.json.encode({"sources": {"rich": source}}))
-    return project, len(SERVERS_TOOLS)
+    settings = {"sources": {"rich": source}, "tools": [ALLOW_ME]}
+    (project / "jackfield.json").write_bytes(msgspec.json.encode(settings))
+    return project, len(SERVERS_TOOLS) + 1
 
 
 def _outcome(case: Case, url: str, model: ChatModel, folder: Path) -> Outcome:

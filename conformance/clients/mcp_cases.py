@@ -20,6 +20,12 @@ def _typescript_2(mode: str) -> Case:
     return Case(name=f"mcp-typescript-2-{mode}", what=what, run=run, is_mcp=True)
 
 
+def _tasks(mode: str) -> Case:
+    packages = ("@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/ext-tasks@0.2.2")
+    what = NpmSet(name="mcp-tasks", packages=packages)
+    return Case(name=f"mcp-tasks-{mode}", what=what, run=script("mcp_tasks.mjs", MCP_MODE=mode), is_mcp=True)
+
+
 def _inspector(_: Case, scene: Scene) -> Checks:
     """Its command line, which connects anew for each request."""
     tools = installed()
@@ -54,6 +60,8 @@ MCP_CASES = (
     ),
     _typescript_2("legacy"),
     _typescript_2("auto"),
+    _tasks("legacy"),
+    _tasks("auto"),
     Case(
         name="mcp-python-1",
         what=PythonSet(name="mcp-python-1", packages=("mcp==1.30.0",)),
