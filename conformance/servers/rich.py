@@ -50,7 +50,7 @@ RICH: Json = {
     "_meta": {**META, "ui": {"resourceUri": "ui://rich/app", "visibility": ["model", "app"]}},
     "example.com/of-no-revision": {"kept": True},
 }
-BARE = ("progress", "logs", "ask", "open", "open_first", "sample", "roots", "fail", "refuse", "many")
+BARE = ("progress", "logs", "ask", "open", "open_first", "sample", "roots", "fail", "refuse", "many", "touch")
 TOOLS = [RICH, *({"name": name, "inputSchema": EMPTY} for name in BARE)]
 TEXT: Json = {
     "uri": "rich://text",
@@ -159,6 +159,8 @@ class RichServer:
         self._params: Json = {}
         """Of the request that is being answered."""
         self._asked = 0
+        self._followed: dict[str, Json] = {}
+        """By the URI that is subscribed to: what a notification has besides it."""
         self._tools: dict[str, Callable[[Json], Json]] = {
             "rich": self._rich,
             "progress": self._progress,
@@ -170,6 +172,7 @@ class RichServer:
             "roots": lambda _: self._told(self._ask("roots/list", {})),
             "fail": lambda _: {"content": [{"type": "text", "text": "It failed."}], "isError": True, "_meta": META},
             "refuse": self._refuse,
+            "touch": self._touch,
             "many": lambda _: {"content": [{"type": "text", "text": text} for text in ("one", "two")]},
         }
         self._methods: dict[str, Callable[[Json], Json]] = {
@@ -184,13 +187,14 @@ class RichServer:
             "resources/read": _read,
             "prompts/get": _get,
             "completion/complete": _complete,
-            "resources/subscribe": lambda _: {},
-            "resources/unsubscribe": lambda _: {},
+            **({} if modern else {"resources/subscribe": self._subscribe, "resources/unsubscribe": lambda _: {}}),
         }
 
     def serve(self) -> None:
         for message in iter(_received, None):
-            if "id" in message and "method" in message:
+            if self._modern and message.get("method") == "subscriptions/listen":
+                self._listen(message)
+            elif "id" in message and "method" in message:
                 self._answer(message)
 
     def _answer(self, message: Json) -> None:
@@ -209,10 +213,9 @@ class RichServer:
 
     def _introduce(self, params: Json) -> Json:
         able: Json = {} if self._modern else {"listChanged": True}
-        subscribe: Json = {} if self._modern else {"subscribe": True}
         capabilities = {
             "tools": able,
-            "resources": {**able, **subscribe},
+            "resources": {**able, "subscribe": True},
             "prompts": able,
             "logging": {},
             "completions": {},
@@ -245,6 +248,23 @@ class RichServer:
 
     def _open_first(self, _: Json) -> Json:
         raise RpcFault(URL_REQUIRED, "Please sign in first.", {"elicitations": [URL]})
+
+    def _subscribe(self, params: Json) -> Json:
+        self._followed[params["uri"]] = {}
+        return {}
+
+    def _listen(self, message: Json) -> None:
+        """Open until the connection ends."""
+        meta = {"io.modelcontextprotocol/subscriptionId": message["id"]}
+        wanted = message["params"]["notifications"].get("resourceSubscriptions", [])
+        taken = {"notifications": {"resourceSubscriptions": wanted}, "_meta": meta}
+        _send({"method": "notifications/subscriptions/acknowledged", "params": taken})
+        self._followed |= {uri: {"_meta": meta} for uri in wanted}
+
+    def _touch(self, _: Json) -> Json:
+        for uri, more in self._followed.items():
+            _send({"method": "notifications/resources/updated", "params": {"uri": uri, **more}})
+        return self._told({"followed": sorted(self._followed)})
 
     def _refuse(self, _: Json) -> Json:
         raise RpcFault(INVALID_PARAMS, "Refused by the server", {"why": ["because"]})

@@ -7,7 +7,7 @@ that no field is lost that its types do not know.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import mcp.types as t
@@ -21,6 +21,7 @@ MODERN = "2026-07-28"
 MAX_PAGES = 50
 MAX_ROUNDS = 10
 METHOD_NOT_FOUND = -32601
+SUBSCRIBE = "resources/subscribe"
 UPDATED_WITHIN = 5.0
 LISTS = {
     "tools": ("tools/list", "tools", "name"),
@@ -54,7 +55,8 @@ def call(tool: str, /, _as: str = "", *, _told: tuple[str, ...] = (), **argument
 
 
 def subscribe(uri: str) -> Step:
-    return Step(f"subscribe {uri}", "resources/subscribe", {"uri": uri})
+    """At 2026-07-28 the client listens instead."""
+    return Step(f"subscribe {uri}", SUBSCRIBE, {"uri": uri})
 
 
 def read(uri: str) -> Step:
@@ -92,7 +94,7 @@ class Watched:
 
     async def on_message(self, message: Any) -> None:
         if isinstance(message, t.ResourceUpdatedNotification):
-            self.updates.append(_plain(message.params))
+            self.updates.append({"uri": message.params.uri})
             self.updated.set()
 
     async def on_log(self, params: t.LoggingMessageNotificationParams) -> None:
@@ -131,9 +133,11 @@ class Watched:
 class Viewer:
     """Looks at one server over one connection."""
 
-    def __init__(self, client: Client, watched: Watched) -> None:
+    def __init__(self, client: Client, watched: Watched, listening: AsyncExitStack) -> None:
         self._client = client
         self._watched = watched
+        self._listening = listening
+        """What stays open until the connection ends."""
 
     async def view(self, script: Sequence[Step]) -> Json:
         """The lists, then the script's requests in their order."""
@@ -181,6 +185,9 @@ class Viewer:
 
     async def _answered(self, step: Step, on_progress: Any) -> Json:
         """The result, after all that was asked back."""
+        if step.method == SUBSCRIBE and self._client.protocol_version == MODERN:
+            await self._listening.enter_async_context(self._client.listen(resource_subscriptions=[step.params["uri"]]))
+            return {}
         result = await self._ask(step.method, step.params, on_progress)
         for _ in range(MAX_ROUNDS):
             if result.get("resultType") != "input_required":
@@ -220,7 +227,8 @@ async def viewing(
     ) as client:
         if not modern and client.server_capabilities.logging is not None:
             await client.set_logging_level("debug")
-        yield Viewer(client, watched)
+        async with AsyncExitStack() as listening:
+            yield Viewer(client, watched, listening)
 
 
 def _whole(model: Any) -> Json:

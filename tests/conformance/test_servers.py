@@ -90,6 +90,7 @@ async def test_a_client_sees_the_same_of_a_server_and_through_the_gateway(
     server = StdioServerParameters(command=command, args=arguments, cwd=ROOT)
     async with asyncio.timeout(60), viewing(stdio_client(server), case.answers, revision=case.revision) as viewer:
         direct = await viewer.view(case.script(tmp_path))
+    assert direct["call touch"]["updates"] == [{"uri": "rich://text"}]
     source: dict[str, object] = {"kind": "mcp", "command": [command, *arguments], "cwd": str(ROOT)}
     config = f"[sources]\nfar = {_toml(source)}\n"
     async with make_gateway(tmp_path, config) as gateway, serve_on_port(gateway) as url, asyncio.timeout(60):

@@ -17,13 +17,20 @@ async def main() -> None:
         asked.append(params)
         return types.ElicitResult(action="accept", content={"name": "Ada"})
 
+    updated = asyncio.get_running_loop().create_future()
+
+    async def listen(message: object) -> None:
+        note = getattr(message, "root", None)
+        if isinstance(note, types.ResourceUpdatedNotification) and not updated.done():
+            updated.set_result(str(note.params.uri))
+
     async def report(progress: float, total: float | None, message: str | None) -> None:
         told.append(progress)
 
     url, headers = f"{os.environ['JACKFIELD_URL']}/mcp", {"x-api-key": os.environ["JACKFIELD_KEY"]}
     async with (
         streamablehttp_client(url, headers=headers) as (reading, writing, _),
-        ClientSession(reading, writing, elicitation_callback=elicit) as session,
+        ClientSession(reading, writing, elicitation_callback=elicit, message_handler=listen) as session,
     ):
         await session.initialize()
         tools = (await session.list_tools()).tools
@@ -40,6 +47,9 @@ async def main() -> None:
             missing = 0
         except McpError as fault:
             missing = fault.error.code
+        await session.subscribe_resource(AnyUrl("rich://text"))
+        await session.call_tool("touch", {})
+        changed = await asyncio.wait_for(updated, 10)
         prompts = (await session.list_prompts()).prompts
         got = await session.get_prompt("rich", {"topic": "fields"})
         ref = types.PromptReference(type="ref/prompt", name="rich")
@@ -57,6 +67,7 @@ async def main() -> None:
         "reads a resource": read.text == "Item 7",
         "reads bytes": blob.blob.startswith("iVBOR"),
         "a resource that is not there": missing == -32002,
+        "a resource that changes": changed == "rich://text",
         "lists prompts": any(one.name == "rich" and len(one.arguments) == 2 for one in prompts),
         "gets a prompt": got.messages[0].content.text == "About fields",
         "completes an argument": completed.completion.values == ["f0", "f1", "f2"],

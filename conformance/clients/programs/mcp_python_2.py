@@ -17,12 +17,18 @@ async def seen(mode: str) -> dict[str, bool]:
         asked.append(params)
         return types.ElicitResult(action="accept", content={"name": "Ada"})
 
+    updated = asyncio.get_running_loop().create_future()
+
+    async def listen(message: object) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification) and not updated.done():
+            updated.set_result(message.params.uri)
+
     async def report(progress: float, total: float | None, message: str | None) -> None:
         told.append(progress)
 
     async with httpx2.AsyncClient(headers={"x-api-key": os.environ["JACKFIELD_KEY"]}, timeout=30) as http:
         transport = streamable_http_client(f"{os.environ['JACKFIELD_URL']}/mcp", http_client=http)
-        async with Client(transport, mode=mode, elicitation_callback=elicit) as client:
+        async with Client(transport, mode=mode, elicitation_callback=elicit, message_handler=listen) as client:
             tools = (await client.list_tools()).tools
             called = await client.call_tool("rich", {"text": "hello"})
             await client.call_tool("progress", {}, progress_callback=report)
@@ -37,6 +43,14 @@ async def seen(mode: str) -> dict[str, bool]:
                 missing = 0
             except MCPError as fault:
                 missing = fault.error.code
+            if mode == "legacy":
+                await client.subscribe_resource("rich://text")
+                await client.call_tool("touch", {})
+                changed = await asyncio.wait_for(updated, 10)
+            else:
+                async with asyncio.timeout(10), client.listen(resource_subscriptions=["rich://text"]) as events:
+                    await client.call_tool("touch", {})
+                    changed = (await anext(events)).uri
             prompts = (await client.list_prompts()).prompts
             got = await client.get_prompt("rich", {"topic": "fields"})
             ref = types.PromptReference(name="rich")
@@ -54,6 +68,7 @@ async def seen(mode: str) -> dict[str, bool]:
         "reads a resource": read.text == "Item 7",
         "reads bytes": blob.blob.startswith("iVBOR"),
         "a resource that is not there": missing == (-32002 if mode == "legacy" else -32602),
+        "a resource that changes": changed == "rich://text",
         "lists prompts": any(one.name == "rich" and len(one.arguments) == 2 for one in prompts),
         "gets a prompt": got.messages[0].content.text == "About fields",
         "completes an argument": completed.completion.values == ["f0", "f1", "f2"],

@@ -4,19 +4,20 @@ const { JACKFIELD_URL, JACKFIELD_KEY, MCP_REMOTE, MCP_SDK, MCP_MODE } = process.
 const url = `${JACKFIELD_URL}/mcp`;
 const headers = { "x-api-key": JACKFIELD_KEY };
 const two = MCP_SDK === "2";
-const { Client, StreamableHTTPClientTransport, StdioClientTransport, asks } = await load();
+const { Client, StreamableHTTPClientTransport, StdioClientTransport, asks, updates } = await load();
 
 async function load() {
   if (two) {
     const { Client, StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
-    return { Client, StreamableHTTPClientTransport, asks: "elicitation/create" };
+    const updates = "notifications/resources/updated";
+    return { Client, StreamableHTTPClientTransport, asks: "elicitation/create", updates };
   }
   const sdk = "@modelcontextprotocol/sdk";
   const { Client } = await import(`${sdk}/client/index.js`);
   const { StreamableHTTPClientTransport } = await import(`${sdk}/client/streamableHttp.js`);
   const { StdioClientTransport } = await import(`${sdk}/client/stdio.js`);
-  const { ElicitRequestSchema } = await import(`${sdk}/types.js`);
-  return { Client, StreamableHTTPClientTransport, StdioClientTransport, asks: ElicitRequestSchema };
+  const { ElicitRequestSchema: asks, ResourceUpdatedNotificationSchema: updates } = await import(`${sdk}/types.js`);
+  return { Client, StreamableHTTPClientTransport, StdioClientTransport, asks, updates };
 }
 
 const options = { capabilities: { elicitation: { form: {} } } };
@@ -58,6 +59,13 @@ const blob = await client.readResource({ uri: "rich://blob" });
 checks["reads bytes"] = blob.contents[0].blob?.startsWith("iVBOR") ?? false;
 const missing = await client.readResource({ uri: "rich://nothing" }).catch((fault) => fault);
 checks["a resource that is not there"] = missing instanceof Error && [-32002, -32602].includes(missing.code); // 2.x knows the newer number only
+
+const updated = new Promise((resolve) => client.setNotificationHandler(updates, (told) => resolve(told.params.uri)));
+const late = new Promise((resolve) => setTimeout(resolve, 10_000, "late"));
+if (MCP_MODE === "auto") await client.listen({ resourceSubscriptions: ["rich://text"] });
+else await client.subscribeResource({ uri: "rich://text" });
+await client.callTool({ name: "touch", arguments: {} });
+checks["a resource that changes"] = (await Promise.race([updated, late])) === "rich://text";
 
 const { prompts } = await client.listPrompts();
 checks["lists prompts"] = prompts.some((prompt) => prompt.name === "rich" && prompt.arguments?.length === 2);
