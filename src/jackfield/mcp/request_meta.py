@@ -28,11 +28,15 @@ _OURS = frozenset(
     }
 )
 """Keys that speak to the gateway, or that it sends on in words of its own."""
+_NOTHING: dict[str, Any] = {}
 
 
 def passed_on(request: RpcRequest) -> dict[str, Any]:
     """What the server behind the gateway gets of a request's `_meta`."""
-    return {key: value for key, value in request.meta.items() if key not in _OURS}
+    meta = request.meta
+    if _OURS.issuperset(meta):
+        return _NOTHING
+    return {key: value for key, value in meta.items() if key not in _OURS}
 
 
 def progress_token(request: RpcRequest) -> RequestId | None:
