@@ -204,5 +204,17 @@ async def test_what_is_kept_for_a_session_is_bounded() -> None:
     assert events.find(f"{many[0].id}-1") is None
 
 
+async def test_large_outcomes_are_not_kept_for_those_who_had_them() -> None:
+    events = SessionEvents()
+    first, second = (events.open(exchange()) for _ in range(2))
+    for stream in (first, second):
+        stream.attach(owner := object())
+        stream.outcome(b"x" * (MAX_BYTES * 2 // 3))
+        stream.detach(owner, on_lapse=None)
+    assert events.find(f"{first.id}-0") is None
+    assert events.find(f"{second.id}-0") == (second, 0)
+    second.lapse()
+
+
 def exchange() -> McpExchange:
     return McpExchange(RpcRequest(id=1, method="tools/call", params={}))

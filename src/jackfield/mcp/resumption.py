@@ -23,7 +23,7 @@ RETRY_MS = 1_000
 """After so long a client should come back."""
 MAX_EVENTS = 1_000
 MAX_BYTES = 1024 * 1024
-"""Of the events that are kept for one session."""
+"""Of the events that are kept for one session, and as many of outcomes that were sent."""
 MAX_STREAMS = 32
 """Of one session that are over and can be asked for again."""
 STANDALONE = "0"
@@ -50,11 +50,18 @@ class SessionEvents:
         """The stream of a request."""
         stream = ResumableStream(str(next(self._numbers)), self, exchange)
         self._streams[stream.id] = stream
-        if len(self._streams) > MAX_STREAMS:
-            idle = (one for one in self._streams.values() if one.exchange is not None and one.is_over)
-            for oldest in list(idle)[: len(self._streams) - MAX_STREAMS]:
-                oldest.lapse()
+        self.prune()
         return stream
+
+    def prune(self) -> None:
+        """Let the oldest streams go whose outcomes were sent, where there are too many or they are too large."""
+        over = [one for one in self._streams.values() if one.is_over and one.owner is None]
+        size = sum(one.outcome_size for one in over)
+        for oldest in over:
+            if len(self._streams) <= MAX_STREAMS and size <= MAX_BYTES:
+                return
+            size -= oldest.outcome_size
+            oldest.lapse()
 
     def find(self, event_id: str) -> "tuple[ResumableStream, int] | None":
         """The stream of an event, and its number there; None: unknown, or no longer kept."""
@@ -97,6 +104,7 @@ class ResumableStream:
         """Whoever sends on it now; None: its client is away."""
         self.outcome_number: int | None = None
         """Of the event that had the outcome."""
+        self.outcome_size = 0
         self._events = events
         self._number = 0
         self._on_lapse: Callable[[], None] | None = None
@@ -122,6 +130,8 @@ class ResumableStream:
         self._on_lapse = on_lapse
         self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(RESUME_SECONDS, self.lapse)
+        if on_lapse is None:
+            self._events.prune()
 
     def lapse(self) -> None:
         """Nobody will come back to it."""
@@ -152,6 +162,7 @@ class ResumableStream:
         if self.outcome_number is None:
             self._number += 1
             self.outcome_number = self._number
+        self.outcome_size = len(message)
         return self._encoded(message, self.outcome_number)
 
     def after(self, number: int) -> list[bytes]:
