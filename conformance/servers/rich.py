@@ -244,7 +244,11 @@ class RichServer:
 
     def _open(self, _: Json) -> Json:
         url = {key: value for key, value in URL.items() if not (self._modern and key == "elicitationId")}
-        return self._told(self._ask("elicitation/create", url))
+        answer = self._ask("elicitation/create", url)
+        if not self._modern:
+            _send({"method": "notifications/elicitation/complete", "params": {"elicitationId": URL["elicitationId"]}})
+            time.sleep(PAUSE)
+        return self._told(answer)
 
     def _open_first(self, _: Json) -> Json:
         raise RpcFault(URL_REQUIRED, "Please sign in first.", {"elicitations": [URL]})

@@ -47,7 +47,7 @@ class Step(Struct, frozen=True):
     method: str
     params: Json
     told: tuple[str, ...] = ()
-    """What the client is told meanwhile and is looked at: `progress`, `logs`, `updates` of resources."""
+    """What the client is told meanwhile and is looked at: `progress`, `logs`, `updates` of resources, urls `opened`."""
 
 
 def call(tool: str, /, _as: str = "", *, _told: tuple[str, ...] = (), **arguments: Any) -> Step:
@@ -91,11 +91,14 @@ class Watched:
         self.asked: list[Json] = []
         self.updates: list[Json] = []
         self.updated = asyncio.Event()
+        self.opened: list[Json] = []
 
     async def on_message(self, message: Any) -> None:
         if isinstance(message, t.ResourceUpdatedNotification):
             self.updates.append({"uri": message.params.uri})
             self.updated.set()
+        elif isinstance(message, t.ElicitCompleteNotification):
+            self.opened.append(_plain(message.params))
 
     async def on_log(self, params: t.LoggingMessageNotificationParams) -> None:
         self.logs.append(_plain(params))
@@ -164,7 +167,7 @@ class Viewer:
 
     async def _made(self, step: Step) -> Json:
         watched = self._watched
-        for kept in (watched.logs, watched.asked, watched.updates):
+        for kept in (watched.logs, watched.asked, watched.updates, watched.opened):
             kept.clear()
         watched.updated.clear()
         progress: list[Json] = []
@@ -181,6 +184,7 @@ class Viewer:
                 async with asyncio.timeout(UPDATED_WITHIN):
                     await watched.updated.wait()
         told: Json = {"progress": progress, "logs": list(watched.logs), "updates": watched.updates[:1]}
+        told["opened"] = list(watched.opened)
         return {**made, **{name: told[name] for name in step.told}, "asked": list(watched.asked)}
 
     async def _answered(self, step: Step, on_progress: Any) -> Json:

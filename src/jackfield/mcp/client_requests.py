@@ -28,10 +28,11 @@ from jackfield.protocol.jsonrpc import (
     RequestId,
     RpcError,
     RpcRequest,
+    notification,
     request,
 )
 from jackfield.protocol.jsonrpc import RpcResponse as Response
-from jackfield.protocol.mcp import ELICIT, MODERN, ROOTS, SAMPLE, WITH_ELICITATION_MODES
+from jackfield.protocol.mcp import ELICIT, ELICITED, MODERN, ROOTS, SAMPLE, WITH_ELICITATION_MODES
 from jackfield.protocol.mcp import MISSING_CAPABILITY as MISSING_CAPABILITY_NUMBER
 from jackfield.protocol.mcp import URL_REQUIRED as URL_REQUIRED_NUMBER
 from jackfield.sources.client import (
@@ -71,7 +72,8 @@ class ClientRequests:
             return CallerClient(meta=meta, log_level=level) if meta or level else None
         by_result = InputRounds(caller, exchange, self._waiting).ask
         ask = by_result if caller.is_modern else partial(_ask_on_stream, caller, exchange)
-        return CallerClient(capabilities=caller.capabilities, ask=ask, meta=meta, log_level=level)
+        opened = partial(_tell_opened, exchange) if _takes_urls(caller) and not caller.is_modern else None
+        return CallerClient(capabilities=caller.capabilities, ask=ask, meta=meta, log_level=level, opened=opened)
 
     def returned(self, asked: RpcRequest, caller: Caller) -> "InputRounds | None":
         """The call that a request brings answers to; None for a request that begins one."""
@@ -206,11 +208,20 @@ def raise_missing_capability(call: Call) -> None:
 
 def raise_url_required(call: Call, caller: Caller) -> None:
     """Pass on a server's -32042: the client shows the url to a person, and calls again."""
-    able = caller.capabilities.get("elicitation")
-    if call.error is None or call.error.code != URL_REQUIRED or not (isinstance(able, dict) and "url" in able):
+    if call.error is None or call.error.code != URL_REQUIRED or not _takes_urls(caller):
         return
     error = server_error(call.result) or ErrorObject()
     raise RpcError(URL_REQUIRED_NUMBER, error.message or call.error.message, error.data)
+
+
+def _takes_urls(caller: Caller) -> bool:
+    able = caller.capabilities.get("elicitation")
+    return isinstance(able, dict) and "url" in able
+
+
+def _tell_opened(exchange: McpExchange, opened: str) -> None:
+    if exchange.has_room:
+        exchange.send(notification(ELICITED, {"elicitationId": opened}))
 
 
 def _kept(params: dict[str, Any]) -> dict[str, Any]:

@@ -42,6 +42,8 @@ NEEDS_TASKS: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}
 INITIALIZE = "initialize"
 DISCOVER = "server/discover"
 ELICIT = "elicitation/create"
+ELICITED = "notifications/elicitation/complete"
+"""Of 2025-11-25: a url was opened, and what it is for is done."""
 SAMPLE = "sampling/createMessage"
 ROOTS = "roots/list"
 TASKS = "io.modelcontextprotocol/tasks"

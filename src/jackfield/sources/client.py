@@ -83,6 +83,8 @@ class CallerClient(Struct, frozen=True, kw_only=True):
     """The `_meta` of its request, as far as it is passed on."""
     log_level: str | None = None
     """The lowest level of log messages that it wants; None: none."""
+    opened: Callable[[str], None] | None = None
+    """Tells it that the url of this id was opened and what it is for is done (2025-11-25). Never blocks."""
 
     def takes(self, request: ClientRequest) -> bool:
         """Whether it declares that it answers such requests, and can be asked now."""

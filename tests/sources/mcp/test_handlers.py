@@ -9,7 +9,14 @@ from msgspec import UNSET, Raw
 
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, LogNote, Progress
-from jackfield.sources.mcp.handlers import MAX_SAMPLING, ServerRequest, answer_requests, as_progress, log_note
+from jackfield.sources.mcp.handlers import (
+    MAX_SAMPLING,
+    ServerRequest,
+    answer_requests,
+    as_progress,
+    log_note,
+    opened_id,
+)
 from tests.requirement import requirement
 from tests.sources.invocations import asking
 from tests.sources.mcp.scene import raw_json
@@ -90,6 +97,12 @@ async def test_what_we_do_not_give_is_refused_by_name(method: str) -> None:
 async def test_a_question_that_cannot_be_asked_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(RpcError, match="elicitation request is invalid"):
         await answer_requests((ServerRequest("elicitation/create", raw_json(params)),), ask=None)
+
+
+def test_a_url_that_was_opened_has_an_id() -> None:
+    assert opened_id(raw_json({"elicitationId": "e\u200b-1"})) == "e-1"
+    assert opened_id(raw_json({"elicitationId": "x" * 1_000})) == "x" * 200
+    assert opened_id(raw_json({"elicitationId": 5})) is None
 
 
 def data_of(note: LogNote) -> Any:

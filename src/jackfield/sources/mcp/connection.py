@@ -23,6 +23,7 @@ from jackfield.protocol.mcp import (
     APPS,
     CAPABILITIES_KEY,
     ELICIT,
+    ELICITED,
     LOG_LEVEL_KEY,
     ROOTS,
     SAMPLE,
@@ -41,6 +42,7 @@ from jackfield.sources.mcp.handlers import (
     answer_requests,
     as_progress,
     log_note,
+    opened_id,
     related_task,
     subscription_number,
     updated_uri,
@@ -100,6 +102,8 @@ class CallHandlers(Struct, frozen=True, kw_only=True):
     """The `_meta` that the server gets with it, beside what concerns the connection."""
     log_level: str | None = None
     """The lowest level of log messages that its client wants."""
+    opened: Callable[[str], None] | None = None
+    """Tells its client that a url was opened."""
 
 
 class InputRequest(Struct):
@@ -357,13 +361,9 @@ class Connection:
             if handlers is not None and progress is not None:
                 handlers.report(progress)
         elif method == "notifications/message":
-            level, note = log_note(params)
-            self._log.log(level, "%s", note.message if note.logger is None else f"{note.logger}: {note.message}")
-            handlers = self._handlers_of(during)
-            if handlers is not None:
-                handlers.note(note)
-            elif not self._calls:
-                self._say(note)
+            self._logged(params, during)
+        elif method == ELICITED:
+            self._opened(params, during)
         elif method == "notifications/resources/updated":
             if self._updated is not None and (uri := updated_uri(params)) is not None:
                 self._updated(uri)
@@ -371,6 +371,21 @@ class Connection:
             return
         elif method in _LIST_CHANGES:
             self._changed()
+
+    def _logged(self, params: Raw, during: int | None) -> None:
+        level, note = log_note(params)
+        self._log.log(level, "%s", note.message if note.logger is None else f"{note.logger}: {note.message}")
+        handlers = self._handlers_of(during)
+        if handlers is not None:
+            handlers.note(note)
+        elif not self._calls:
+            self._say(note)
+
+    def _opened(self, params: Raw, during: int | None) -> None:
+        """A url was opened that a call asked for."""
+        handlers, opened = self._handlers_of(during), opened_id(params)
+        if handlers is not None and handlers.opened is not None and opened is not None:
+            handlers.opened(opened)
 
     def _was_listener(self, params: Raw, during: int | None) -> bool:
         """Whether a subscription to resources was taken; it is told."""

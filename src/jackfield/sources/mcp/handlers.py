@@ -36,7 +36,7 @@ from jackfield.sources.foreign import MAX_URI, Unremovable, cleaned, cleaned_sch
 Sample = Callable[[Raw], Awaitable[Raw]]
 MAX_TOKENS = 16_384
 MAX_LOG = 2_000
-MAX_LOG_DATA = 64 * 1024
+MAX_LOG_DATA = 16 * 1024
 """Bytes of JSON in a log message, or beside progress."""
 NO_DATA = Raw(b"null")
 MAX_KEY = 200
@@ -128,6 +128,18 @@ def related_task(params: Raw) -> str | None:
         return None
     task = found.get("taskId") if isinstance(found, dict) else None
     return task if isinstance(task, str) else None
+
+
+class _Elicited(Struct):
+    id: str = msgspec.field(name="elicitationId")
+
+
+def opened_id(params: Raw) -> str | None:
+    """Which url was opened, and what it is for is done."""
+    try:
+        return cleaned(msgspec.json.decode(params, type=_Elicited).id)[:MAX_KEY]
+    except msgspec.DecodeError:
+        return None
 
 
 def log_note(params: Raw) -> tuple[int, LogNote]:

@@ -310,6 +310,7 @@ class McpSource:
             principal=invocation.principal,
             meta=sent_meta(invocation.client),
             log_level=None if invocation.client is None else invocation.client.log_level,
+            opened=None if invocation.client is None else invocation.client.opened,
         )
 
     async def _connected(self, invocation: Invocation) -> Connection:
