@@ -131,7 +131,8 @@ async def test_what_a_gateway_says_for_a_cycle_that_is_another_s_is_refused(
     tmp_path: Path, postgres_url: str, postgres_server: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="jackfield.agents")
-    async with agents_gateway(tmp_path / "slow", SCRIPT, AGENT, store=postgres_url) as slow:
+    patient = SCRIPT.replace("wait = 1.5", "wait = 4")  # so that the other gateway is up before it goes on
+    async with agents_gateway(tmp_path / "slow", patient, AGENT, store=postgres_url) as slow:
         await slow.say("home", "task")
 
         async def has_begun() -> bool:

@@ -16,7 +16,9 @@ from jackfield.sources.foreign import MAX_URI
 from jackfield.sources.mcp import connection, subscriptions
 from jackfield.sources.mcp.handlers import updated_uri
 from jackfield.sources.mcp.offers import MAX_OFFERS, MAX_TEMPLATES
+from jackfield.sources.mcp.reading import completion_of
 from jackfield.sources.mcp.subscriptions import MOST_PARTS, ResourceSubscriptions
+from jackfield.sources.mcp.transport import McpClientError
 from tests.requirement import requirement
 from tests.sources.mcp.scene import raw_json, scene
 from tests.sources.mcp.test_http import Server, said
@@ -161,6 +163,14 @@ async def test_what_is_wrong_with_thousands_is_told_in_a_few_sentences(server: S
 def test_an_update_of_what_cannot_be_a_resource_is_not_passed_on(uri: object) -> None:
     assert updated_uri(raw_json({"uri": uri})) is None
     assert updated_uri(raw_json({"uri": "note://a"})) == "note://a"
+
+
+@requirement("MCP2-hostile-lists")
+def test_a_completion_has_a_hundred_values_and_is_not_large() -> None:
+    found = msgspec.json.decode(completion_of(raw_json({"completion": {"values": ["x"] * 5_000}})))["completion"]
+    assert (len(found["values"]), found["hasMore"]) == (100, True)
+    with pytest.raises(McpClientError, match="262,144 are allowed"):
+        completion_of(raw_json({"completion": {"values": ["x" * 300_000]}}))
 
 
 class Followed:

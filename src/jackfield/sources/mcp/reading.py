@@ -18,6 +18,7 @@ from jackfield.sources.base import CompletionRequest
 from jackfield.sources.mcp.transport import McpClientError
 
 MAX_VALUES = 100
+MAX_COMPLETION = 256 * 1024
 _MAX_FAULT = 500
 
 
@@ -95,6 +96,8 @@ def completion_params(request: CompletionRequest) -> dict[str, Any]:
 
 def completion_of(answer: Raw) -> Raw:
     """`{"completion": {…}}`, with no more values than MCP allows. Raises `McpClientError`."""
+    if (size := memoryview(answer).nbytes) > MAX_COMPLETION:
+        raise McpClientError(f"The server's completion has {size:,} bytes; {MAX_COMPLETION:,} are allowed.")
     try:
         completed = _decode_completed(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
