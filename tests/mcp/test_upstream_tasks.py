@@ -179,6 +179,12 @@ async def test_over_http_somebody_answers_what_the_servers_task_asks(tmp_path: P
         assert (await scene.http.post(path, json=body, headers={"x-api-key": KEY})).status_code == 200
         await eventually_async(lambda: "q" in upstream.task.answers)
         upstream.task.ask("another")
+        again = await eventually_async(question)
+        whole = {"callId": answer["call_id"], "result": {"action": "decline"}}
+        path = f"/api/runs/{again['run_id']}/tool-results"
+        assert (await scene.http.post(path, json=whole, headers={"x-api-key": KEY})).status_code == 200
+        await eventually_async(lambda: upstream.task.answers.get("another") == {"action": "decline"})
+        upstream.task.ask("a third")
         await eventually_async(question)
         upstream.task.finish("over")
         assert (await settled(scene, answer["call_id"]))["status"] == "completed"

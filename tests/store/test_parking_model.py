@@ -1,4 +1,5 @@
-"""T13 searched exhaustively: one call that asks a question, two gateways, crashes and pauses at any point.
+"""T13 searched exhaustively: one call that asks questions or becomes a task of its server, two gateways, crashes and
+pauses at any point.
 
 The moves are those of `protocol.py`, which `test_moves_machine.py` holds against the real stores. What a gateway does
 between them (ask, read the answer, go on, settle; sweep after the dead) is played here in every order.
@@ -84,6 +85,7 @@ def by_executor(state: State, gateway: str) -> Iterator[State]:
         yield replace(state, world=after or world).does(gateway, None)
         if state.asked < MOST_ASKED:
             yield _asked(state, gateway, work)
+        yield _left_to_owner(state, gateway, work)
     elif work.phase == "asking":
         if world.rows[work.question].status in FINAL:
             yield state.does(gateway, Work(work.attempt, "answered"))
@@ -109,6 +111,14 @@ def _asked(state: State, gateway: str, work: Work) -> State:
     return replace(state, world=world, asked=state.asked + 1).does(gateway, Work(work.attempt, "asking", name))
 
 
+def _left_to_owner(state: State, gateway: str, work: Work) -> State:
+    """T13 for a task of the tool's server: nothing stays in hand; where the call is over, the task is to be stopped."""
+    parked = protocol.park_operation(state.world, state.call, attempt=work.attempt)
+    if parked is not None:
+        assert work.attempt == state.latest, "an attempt that another had followed left a task"
+    return replace(state, world=parked or state.world).does(gateway, None)
+
+
 def _closed(world: World, question: str) -> World:
     return protocol.cancel(world, world.rows[question]) or world
 
@@ -125,6 +135,8 @@ def by_sweeper(state: State, gateway: str) -> Iterator[State]:
         else:
             after = protocol.executed(world, call, outcome="failed:interrupted", attempt=call.attempt)
             yield replace(state, world=after or world)
+    if call.status == "pending" and call.owner is None:  # whoever looks after tasks finds that this one is over
+        yield replace(state, world=protocol.submit(world, call, outcome="done:3") or world)
     if protocol.is_orphaned_park(world, call):
         assert call.owner is not None
         yield replace(state, world=protocol.interrupt(world, call, owner=call.owner) or world)

@@ -15,6 +15,7 @@ from jackfield.calls import events
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.executor import Executor, still_there
 from jackfield.calls.messages import changed, rejected, submitted_error
+from jackfield.calls.operation_transactions import OFFERED_TO
 from jackfield.calls.permissions import asked_for, in_reach, may_answer
 from jackfield.calls.questions import asked_by, check_answer, is_question
 from jackfield.calls.redaction import Redactor
@@ -92,7 +93,8 @@ class Answers:
                 f"Key '{principal.name}' may not answer calls of '{call.tool}'. "
                 f"Use a key with the scope 'answer' or 'worker:{call.tool}'."
             )
-        call = await self._question_of(call) if call.is_parked and not is_question(call) else call
+        if not is_question(call) and (call.is_parked or call.offered_to == OFFERED_TO):
+            call = await self._question_of(call)
         await self._check_result(call, outcome)
         answered_by = principal.name if principal else "callback"
         told = self._redactor.outcome(outcome)
@@ -110,10 +112,12 @@ class Answers:
         )
 
     async def _question_of(self, call: Call) -> Call:
-        """What a parked call waits for: whoever answers the call answers that."""
+        """What a parked call waits for: whoever answers the call answers that. Work elsewhere need not have asked."""
         for question in await self._store.read(partial(call_tx.questions_of, call)):
             if asked_by(call, question):
                 return question
+        if not call.is_parked:
+            return call
         raise Conflict(f"Call '{call.id}' has already been answered and is running.")
 
     async def answer_for(self, call_id: str, outcome: Failed) -> Call:
