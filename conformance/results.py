@@ -12,6 +12,8 @@ EXTENSIONS = "extensions"
 REVISIONS = ("2025-11-25", "2026-07-28", EXTENSIONS)
 """What a leg is run for. The extensions have no revision of their own: the suite runs them with the newest."""
 OURS = "jackfield"
+OAUTH = "auth/"
+"""What the scenarios of the client leg that are about OAuth begin with."""
 PASSED, FAILED, WARNED = "SUCCESS", "FAILURE", "WARNING"
 
 

@@ -5,14 +5,25 @@ Above: `__main__.py` writes it into `docs/conformance.md`.
 
 from collections.abc import Iterable, Sequence
 
-from conformance.results import FAILED, OURS, PASSED, WARNED, Run
+from msgspec.structs import replace
+
+from conformance.results import FAILED, OAUTH, OURS, PASSED, WARNED, Run
 from conformance.verdict import Meant
 
 
 def document(runs: Sequence[Run], exceptions: Iterable[Meant]) -> str:
-    """The table of totals, what else fails in ours, and the exceptions."""
-    parts = [_totals(runs), _failures(runs), _exceptions(exceptions)]
+    """The table of totals, which scenarios fail, and the exceptions."""
+    parts = [_totals([part for run in runs for part in _parts(run)]), _failures(runs), _exceptions(exceptions)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _parts(run: Run) -> list[Run]:
+    """The client leg's scenarios about OAuth have rows of their own."""
+    login = tuple(check for check in run.checks if check.scenario.startswith(OAUTH))
+    if not login:
+        return [run]
+    others = tuple(check for check in run.checks if not check.scenario.startswith(OAUTH))
+    return [replace(run, checks=others), replace(run, leg=f"{run.leg}, OAuth", checks=login)]
 
 
 def _totals(runs: Sequence[Run]) -> str:

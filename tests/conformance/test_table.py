@@ -36,6 +36,12 @@ def test_a_row_per_leg_and_revision_and_a_column_per_subject_ours_first() -> Non
     ]
 
 
+def test_the_scenarios_about_oauth_have_a_row_of_their_own() -> None:
+    page = document([ran(OURS, GOOD, check("auth/basic", "FAILURE"), leg=CLIENT)], [])
+
+    assert page.splitlines()[2:4] == [f"| client | {NEW} | 1 / 0 |", f"| client, OAuth | {NEW} | 0 / 1 |"]
+
+
 def test_a_leg_that_could_not_be_run_says_why() -> None:
     missing = Run(leg=SERVER, revision=NEW, subject="FastMCP proxy", not_run="no network")
 
