@@ -66,8 +66,9 @@ def _arguments() -> Namespace:
     parser.add_argument("--legacy-upstream", action="store_true", help="the server behind the gateway is of 2025")
     parser.add_argument("--write", action="store_true", help=f"also put the totals into {DOCUMENT.relative_to(ROOT)}")
     given = parser.parse_args()
-    if given.write and (given.leg or given.revision or given.subject or given.scenario or given.legacy_upstream):
-        parser.error("--write is for a whole run: leave the other arguments out")
+    whole = not given.leg or set(LEGS) <= set(given.leg)
+    if given.write and (not whole or given.revision or given.subject or given.scenario or given.legacy_upstream):
+        parser.error("--write is for a run of the whole suite: leave the other arguments out, or give every leg of it")
     return given
 
 
