@@ -16,6 +16,7 @@ from conformance import authorization_leg, client_leg, server_leg
 from conformance.clients.__main__ import run_clients
 from conformance.clients.mcp_cases import MCP_CASES
 from conformance.plan import Leg, Plan
+from conformance.record import record
 from conformance.results import AUTHORIZATION, CLIENT, FAILED, LEGS, OURS, REVISIONS, SERVER, WARNED, Run
 from conformance.servers.__main__ import compare_servers
 from conformance.subjects import DIRECT, SUBJECTS
@@ -27,6 +28,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "conformance.md"
 SERVERS, CLIENTS = BESIDES = ("servers", "clients")
 """What is run besides the suite: other people's servers behind the gateway, and clients in front of it."""
+WRITE = f"also put the totals into {DOCUMENT.relative_to(ROOT)}; what is not run keeps those of its last run here"
 RUN: Mapping[str, Leg] = {SERVER: server_leg.run, CLIENT: client_leg.run, AUTHORIZATION: authorization_leg.run}
 
 
@@ -51,8 +53,9 @@ def main() -> int:
     except (SuiteError, BenchError) as fault:
         sys.stderr.write(f"{fault}\n")
         return 1
+    recorded = runs if plan.only or plan.legacy else record(runs)
     if given.write:
-        write_into(DOCUMENT, document(runs, read_exceptions()))
+        write_into(DOCUMENT, document(recorded, read_exceptions()))
     return 0 if holds else 1
 
 
@@ -64,11 +67,10 @@ def _arguments() -> Namespace:
     parser.add_argument("--subject", action="append", metavar="NAME", help=f"one of {', '.join(SUBJECTS)}; may repeat")
     parser.add_argument("--scenario", action="append", metavar="NAME", help="this one only; may be given twice")
     parser.add_argument("--legacy-upstream", action="store_true", help="the server behind the gateway is of 2025")
-    parser.add_argument("--write", action="store_true", help=f"also put the totals into {DOCUMENT.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help=WRITE)
     given = parser.parse_args()
-    whole = not given.leg or set(LEGS) <= set(given.leg)
-    if given.write and (not whole or given.revision or given.subject or given.scenario or given.legacy_upstream):
-        parser.error("--write is for a run of the whole suite: leave the other arguments out, or give every leg of it")
+    if given.write and (given.scenario or given.legacy_upstream):
+        parser.error("--write is for whole legs: leave --scenario and --legacy-upstream out")
     return given
 
 
