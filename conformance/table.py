@@ -28,7 +28,7 @@ def _parts(run: Run) -> list[Run]:
 
 def _totals(runs: Sequence[Run]) -> str:
     """A row per leg and revision, a column per subject: passed / failed, with warnings where there are any."""
-    subjects = sorted({run.subject for run in runs}, key=lambda subject: subject != OURS)
+    subjects = sorted(dict.fromkeys(run.subject for run in runs), key=lambda subject: subject != OURS)
     kept = {(run.leg, run.revision, run.subject): run for run in runs}
     rows = [f"| leg | revision | {' | '.join(subjects)} |", "| --- " * (2 + len(subjects)) + "|"]
     for leg, revision in dict.fromkeys((run.leg, run.revision) for run in runs):
