@@ -66,6 +66,17 @@ async def test_a_call_that_waits_for_approval_is_a_task_with_the_calls_id(tmp_pa
         assert record["call"]["status"] == "completed"
 
 
+async def test_a_repeat_under_the_same_idempotency_key_is_the_same_task_and_then_its_result(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path) as scene:
+        once = {**DECLARED, "jackfield/idempotency-key": "one"}
+        first, again = await call(scene, "guarded", meta=once), await call(scene, "guarded", meta=once)
+        assert first["taskId"] == again["taskId"]
+        await scene.gateway.answers.approve(first["taskId"], principal=ADMIN)
+        over = await ended(scene, first["taskId"])
+        repeated = await call(scene, "guarded", meta=once)
+        assert (repeated["resultType"], repeated["content"]) == ("complete", over["result"]["content"])
+
+
 @requirement("MCP2-task-outcomes")
 async def test_a_rejected_call_is_a_completed_task_whose_result_is_an_error(tmp_path: Path) -> None:
     async with mcp_scene(tmp_path) as scene:

@@ -23,10 +23,10 @@ from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.headers import check_param_headers
 from jackfield.mcp.log_messages import is_wanted, log_notification
 from jackfield.mcp.request_meta import idempotency_key, log_level, progress_token, trace_headers
-from jackfield.mcp.results import call_result, refusal_result
+from jackfield.mcp.results import call_result, outcome_result, refusal_result
 from jackfield.mcp.sessions import Caller
 from jackfield.mcp.tasks import Tasks, ask_before_task, raise_task_only
-from jackfield.model.call import Call, CallStatus
+from jackfield.model.call import Call, CallStatus, Delivery
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import (
@@ -110,6 +110,8 @@ class ToolCalls:
             return await self._core_tasks.created(call, caller)
         if use.is_followed and not call.status.is_final:
             return await self._tasks.created(call, caller)
+        if use.is_followed and call.delivery is Delivery.INBOX:  # a repeat of a call that was a task
+            return outcome_result(call, entry.tool, revision=caller.revision)
         if call.error is not None:
             if caller.is_modern:
                 raise_missing_capability(call)
