@@ -221,10 +221,13 @@ class Scene:
 
 
 @asynccontextmanager
-async def mcp_scene(folder: Path, config: str = "", *, store: str = "memory:") -> AsyncIterator[Scene]:
+async def mcp_scene(
+    folder: Path, config: str = "", *, store: str = "memory:", environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Scene]:
     path = folder / "jackfield.toml"
     path.write_text(CONFIG + config, encoding="utf-8")
-    settings = load_settings(path, environment={"JACKFIELD_ADMIN_KEY": KEY, "JACKFIELD_STORE": store})
+    given = {"JACKFIELD_ADMIN_KEY": KEY, "JACKFIELD_STORE": store, **(environment or {})}
+    settings = load_settings(path, environment=given)
     gateway, streams, source = Gateway(settings), Streams(), SceneSource()
     async with gateway:
         await gateway.source_registry.add(source)

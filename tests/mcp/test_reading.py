@@ -9,7 +9,7 @@ import pytest
 from mcp import MCPError
 
 from jackfield.calls.rows import CallFilter, call_page
-from tests.mcp.library import Library, library
+from tests.mcp.library import Ctx, Library, library
 from tests.mcp.scene import Scene, mcp_scene
 from tests.requirement import requirement
 from tests.waiting import eventually_async
@@ -163,3 +163,29 @@ async def test_what_changed_after_trust_is_neither_listed_nor_given(tmp_path: Pa
         async with scene.client(mode=era) as client:
             assert [one.name for one in (await client.list_prompts()).prompts] == ["review"]
             assert (await client.read_resource("note://by/ada")).contents
+
+
+@requirement("MCP2-reading-secrets")
+async def test_no_secret_leaves_with_what_is_read_completed_or_refused(tmp_path: Path) -> None:
+    secret = "s3cr3t-token"
+
+    class Telling(Library):
+        async def complete(self, _ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
+            if params.argument.value:
+                raise MCPError(-32050, f"No {secret}", {"why": secret})
+            return t.CompleteResult(completion=t.Completion(values=[secret]))
+
+    shelf = Telling()
+    shelf.texts["note://one"] = f"It is {secret}."
+    source = config(shelf, more='headers = { authorization = "Bearer ${TOKEN}" }')
+    async with library(made=shelf), mcp_scene(tmp_path, source, environment={"TOKEN": secret}) as scene:
+        await listed(scene)
+        ref = {"type": "ref/prompt", "name": "review"}
+        told = [
+            await scene.ask("resources/read", {"uri": "note://one"}, headers={"mcp-name": "note://one"}),
+            await scene.ask("completion/complete", {"ref": ref, "argument": {"name": "code", "value": ""}}),
+            await scene.ask("completion/complete", {"ref": ref, "argument": {"name": "code", "value": "x"}}),
+        ]
+        assert not [one.text for one in told if secret in one.text]
+        assert "It is " in told[0].text
+        assert told[2].json()["error"]["code"] == -32050

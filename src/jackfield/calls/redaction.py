@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw
 from jackfield.errors import JackfieldError
 from jackfield.model.call import Done, Failed
 from jackfield.model.redaction import KnownSecrets
+from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import LogNote, Progress
 from jackfield.sources.client import ClientRequest, ElicitRequest, SampleRequest
 
@@ -35,6 +36,12 @@ class Redactor:
     def clean(self, refusal: JackfieldError) -> None:
         """Take secrets out of a refusal's sentence: why a source is down may be in its server's own words."""
         refusal.args = (self.text(refusal.message), *refusal.args[1:])
+        if isinstance(refusal, RpcError) and refusal.data is not UNSET and self._known.forms:
+            refusal.data = self.json(Raw(msgspec.json.encode(refusal.data)))
+
+    def json(self, told: Raw) -> Raw:
+        """What a source says outside calls."""
+        return self._known.forms.json(told) if self._known.forms else told
 
     def text(self, text: str) -> str:
         return self._known.text(text)

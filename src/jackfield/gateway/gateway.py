@@ -102,7 +102,7 @@ class Gateway:
                 settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
             )
         self.outgoing = Outgoing(settings.outgoing.allow)
-        redactor = Redactor(lambda: settings.secrets.used)
+        redactor = self.redactor = Redactor(lambda: settings.secrets.used)
         self.source_logs = SourceLogs(redact=redactor.note)
         self.worker_host = WorkerHost(
             settings.data / "workers",

@@ -169,6 +169,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         url=settings.url,
         groups=gateway.groups,
         logs=gateway.source_logs,
+        redactor=gateway.redactor,
     )
     response_service = ResponseService(
         store=gateway.store,

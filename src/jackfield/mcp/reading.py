@@ -10,11 +10,12 @@ from msgspec import Raw, Struct, field
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.reading import reading_request, server_error, what_was_read
+from jackfield.calls.redaction import Redactor
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import DefinitionChanged, InvalidArguments, PromptNotFound, ResourceNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
-from jackfield.mcp.results import stamped
+from jackfield.mcp.results import caching, stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.mcp.tools_call import ToolCalls
 from jackfield.model.call import Call, CallStatus
@@ -34,7 +35,6 @@ from jackfield.sources.supervisor import SourceRegistry
 PAGE = 1_000
 FRESH_MS = 60_000
 """How long a client of 2026-07-28 may cache a list."""
-_CACHING = b'"ttlMs":%d,"cacheScope":"private"' % FRESH_MS
 _AFTER = "after:"
 CAPABILITIES: dict[str, Any] = {
     "resources": {"listChanged": True, "subscribe": True},
@@ -74,11 +74,14 @@ _decode_got = msgspec.json.Decoder(_Got).decode
 class Reading:
     """The methods of resources, prompts and completion."""
 
-    def __init__(self, catalog: Catalog, pipeline: Pipeline, sources: SourceRegistry, calls: ToolCalls) -> None:
+    def __init__(
+        self, catalog: Catalog, pipeline: Pipeline, sources: SourceRegistry, calls: ToolCalls, *, redactor: Redactor
+    ) -> None:
         self._catalog = catalog
         self._pipeline = pipeline
         self._sources = sources
         self._calls = calls
+        self._redactor = redactor
         self.methods = {
             "resources/list": self.list_resources,
             "resources/templates/list": self.list_templates,
@@ -117,7 +120,7 @@ class Reading:
         read = _decode_read(result)
         members = b'"contents":%b' % bytes(read.contents)
         if caller.is_modern:
-            members += b',"ttlMs":%d,"cacheScope":"private"' % read.ttl_ms
+            members += b"," + caching(read.ttl_ms)
         return _result(members, read.meta, caller)
 
     async def get_prompt(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
@@ -142,7 +145,7 @@ class Reading:
         operation, source, name = self._referred(ref, caller)
         context = object_param(request.params, "context") or None
         wanted = CompletionRequest(operation=operation, name=name, argument=argument, context=context)
-        completed = await self._sources.complete(source, wanted)
+        completed = self._redactor.json(await self._sources.complete(source, wanted))
         found = _decode_completed(completed)
         return _result(b'"completion":%b' % bytes(found.completion), found.meta, caller)
 
@@ -213,7 +216,7 @@ def list_page(member: bytes, listed: list[bytes], following: str | None, caller:
     if following is not None:
         members.append(b'"nextCursor":%b' % encode(f"{_AFTER}{following}"))
     if caller.is_modern:
-        members.append(_CACHING)
+        members.append(caching(FRESH_MS))
     return stamped(b",".join(members), revision=caller.revision)
 
 

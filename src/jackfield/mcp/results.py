@@ -101,6 +101,11 @@ def stamped(members: bytes, *, revision: str, meta: dict[str, Any] | None = None
     return b'{"resultType":"%b","_meta":{%b}%b%b}' % (kind.encode(), stamp, separator, members)
 
 
+def caching(fresh_ms: int) -> bytes:
+    """How long a client of 2026-07-28 may keep a result, as members of it."""
+    return b'"ttlMs":%d,"cacheScope":"private"' % fresh_ms
+
+
 def _waiting(told: Raw, call_id: str, url: str) -> Content:
     """The contract's object for a pending call, and where to read its result."""
     follow = (

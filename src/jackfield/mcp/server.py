@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.redaction import Redactor
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.groups import Groups
 from jackfield.errors import Refused, ResourceNotFound
@@ -21,8 +22,8 @@ from jackfield.mcp.core_tasks import CoreTasks
 from jackfield.mcp.exchange import McpExchange, RpcOutcome
 from jackfield.mcp.log_messages import LogMessages
 from jackfield.mcp.notifications import ResourceFollowers
-from jackfield.mcp.reading import CAPABILITIES, Reading, not_found
-from jackfield.mcp.results import SERVER, error_result, found_result, object_result, refusal_result, stamped
+from jackfield.mcp.reading import CAPABILITIES, FRESH_MS, Reading, not_found
+from jackfield.mcp.results import SERVER, caching, error_result, found_result, object_result, refusal_result, stamped
 from jackfield.mcp.session_tools import SessionTools, session_request
 from jackfield.mcp.sessions import Caller, McpSession, McpSessions
 from jackfield.mcp.skills import SkillMethods
@@ -61,8 +62,6 @@ EXTENSIONS: dict[str, Any] = {**CAPABILITIES["extensions"], TASKS: {}}
 """Of MCP, from 2026-07-28 on."""
 
 LONGEST_INSTRUCTIONS = 20_000
-FRESH_MS = 60_000
-"""How long a client of 2026-07-28 may cache a list."""
 
 Method = Callable[[RpcRequest, Caller, McpExchange], Awaitable[bytes]]
 
@@ -82,6 +81,7 @@ class McpServer:
         scenario: ScenarioInfo,
         url: str,
         logs: SourceLogs,
+        redactor: Redactor,
         groups: Groups | None = None,
     ) -> None:
         self.sessions = McpSessions()
@@ -99,7 +99,8 @@ class McpServer:
         )
         self._session_tools = session_tools
         self.followers = ResourceFollowers(catalog, sources)
-        self._reading = Reading(catalog, pipeline, sources, self._calling)
+        self._redactor = redactor
+        self._reading = Reading(catalog, pipeline, sources, self._calling, redactor=redactor)
         self._skills = SkillMethods(catalog, sources)
         self._handshake: dict[str, Method] = {
             **self._reading.methods,
@@ -136,8 +137,10 @@ class McpServer:
         try:
             return await method(request, caller, exchange)
         except RpcError as error:
+            self._redactor.clean(error)
             return error
         except Refused as refusal:
+            self._redactor.clean(refusal)
             return RpcError(SERVER_ERROR, refusal.message, {"code": refusal.code})
         except Exception:
             reference = secrets.token_hex(6)
@@ -242,7 +245,7 @@ class McpServer:
         if following is not None:
             members.append(b'"nextCursor":%b' % encode(following))
         if caller.is_modern:
-            members.append(b'"ttlMs":%d,"cacheScope":"private"' % FRESH_MS)
+            members.append(caching(FRESH_MS))
         return stamped(b",".join(members), revision=caller.revision)
 
     async def _call_tool(self, request: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:

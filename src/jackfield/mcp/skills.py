@@ -18,7 +18,7 @@ from jackfield.errors import Refused, SourceUnavailable
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.reading import FRESH_MS, after_cursor, list_page
-from jackfield.mcp.results import stamped
+from jackfield.mcp.results import caching, stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.model.principal import Principal
 from jackfield.model.resource import SCHEME, unqualified
@@ -80,7 +80,7 @@ class SkillMethods:
             raise RpcError(INVALID_PARAMS, f"There is no skill at {shown(uri)}. List the skills.", {"uri": uri})
         members = b'"skill":%b' % found.json
         if caller.is_modern:
-            members += b',"ttlMs":%d,"cacheScope":"private"' % FRESH_MS
+            members += b"," + caching(FRESH_MS)
         return stamped(members, revision=caller.revision)
 
     async def _found(self, uri: str, principal: Principal) -> OfferedSkill | None:

@@ -172,7 +172,8 @@ class Tasks:
     def result(self, call: Call, *, revision: str) -> bytes:
         """What `tools/call` would have returned for a call that is over."""
         entry = self._catalog.known(call.tool)
-        tool = Tool(source=call.source, name=call.tool) if entry is None else entry.tool
+        is_its = entry is not None and entry.tool.source == call.source  # the name may be another's by now
+        tool = entry.tool if entry is not None and is_its else Tool(source=call.source, name=call.tool)
         return outcome_result(call, tool, revision=revision)
 
     def ttl_ms(self, call: Call) -> int | None:
