@@ -24,6 +24,7 @@ from tests.waiting import eventually_async
 TASKS = "io.modelcontextprotocol/tasks"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 NEEDED: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 SCHEMA = {"type": "object", "properties": {}}
 AT = "2026-07-28T10:00:00Z"
 MODERN, CORE = "2026-07-28", "2025-11-25"
@@ -60,8 +61,10 @@ class UpstreamTask:
         self.answers: dict[str, Any] = {}
         self.looks = 0
 
-    def finish(self, text: str, *, is_error: bool = False) -> None:
+    def finish(self, text: str, *, is_error: bool = False, structured: Any = None) -> None:
         self.result = {"content": [{"type": "text", "text": text}], "isError": is_error}
+        if structured is not None:
+            self.result["structuredContent"] = structured
         self.status = "completed"
 
     def fail(self, code: int, message: str) -> None:
@@ -80,8 +83,9 @@ class UpstreamTask:
 class TaskUpstream:
     """The server. Tools: `plain`, `may` (a task if the client takes one), `must` (only a task)."""
 
-    def __init__(self, *, core: bool) -> None:
+    def __init__(self, *, core: bool, output: bool = False) -> None:
         self.core = core
+        self.output = output
         self.url = ""
         self.tasks: dict[str, UpstreamTask] = {}
         self.forgotten = False
@@ -143,7 +147,8 @@ class TaskUpstream:
     def _tool(self, name: str) -> dict[str, Any]:
         support = {"may": "optional", "must": "required"}.get(name)
         execution = {"execution": {"taskSupport": support}} if self.core and support else {}
-        return {"name": name, "description": name, "inputSchema": SCHEMA, **execution}
+        output = {"outputSchema": OUTPUT} if self.output else {}
+        return {"name": name, "description": name, "inputSchema": SCHEMA, **execution, **output}
 
     def _call(self, params: dict[str, Any]) -> dict[str, Any]:
         name = params["name"]
@@ -195,8 +200,8 @@ def _event(message: dict[str, Any]) -> bytes:
 
 
 @asynccontextmanager
-async def task_upstream(era: str = MODERN) -> AsyncIterator[TaskUpstream]:
-    upstream = TaskUpstream(core=era == CORE)
+async def task_upstream(era: str = MODERN, *, output: bool = False) -> AsyncIterator[TaskUpstream]:
+    upstream = TaskUpstream(core=era == CORE, output=output)
     app = Starlette(routes=[Route("/mcp", upstream.answer, methods=["POST"])])
     config = uvicorn.Config(app, port=0, lifespan="off", log_config=None, access_log=False)
     server = uvicorn.Server(config)

@@ -24,9 +24,11 @@ ERAS = pytest.mark.parametrize("era", [MODERN, CORE])
 
 
 @asynccontextmanager
-async def behind(folder: Path, era: str = MODERN, more: str = "") -> AsyncIterator[tuple[Scene, TaskUpstream]]:
-    """A gateway in front of a server with tasks."""
-    async with task_upstream(era) as upstream, mcp_scene(folder, upstream.config + more) as scene:
+async def behind(
+    folder: Path, era: str = MODERN, more: str = "", *, output: bool = False
+) -> AsyncIterator[tuple[Scene, TaskUpstream]]:
+    """A gateway in front of a server with tasks; `output`: its tools promise a number."""
+    async with task_upstream(era, output=output) as upstream, mcp_scene(folder, upstream.config + more) as scene:
         await scene.gateway.source_registry.settled(within=10)
         await scene.gateway.catalog.update_aside(scene.gateway.source_registry.listings())
         yield scene, upstream
@@ -281,3 +283,23 @@ async def test_a_task_without_a_usable_id_is_no_task(tmp_path: Path) -> None:
         status, answer = await execute(scene, "must")
         assert (status, answer["status"]) == (200, "failed")
         assert "task" in answer["error"]["message"]
+
+
+async def test_the_task_of_a_call_that_expires_is_cancelled(tmp_path: Path) -> None:
+    async with behind(tmp_path, more="[sources.far.tools.may]\nexpiresIn = 300\n") as (scene, upstream):
+        task = (await call(scene, "may"))["taskId"]
+        assert (await ended(scene, task))["result"]["isError"] is True
+        assert (await record(scene, task))["status"] == "expired"
+        await eventually_async(lambda: upstream.task.status == "cancelled")
+
+
+async def test_the_result_of_a_task_has_to_fit_the_tools_schema(tmp_path: Path) -> None:
+    async with behind(tmp_path, output=True) as (scene, upstream):
+        for result, status in (({"n": 1}, "completed"), ({"n": "one"}, "failed")):
+            _, answer = await execute(scene, "must")
+            upstream.task.finish("a number", structured=result)
+            found = await settled(scene, answer["call_id"])
+            assert (found["status"], found["error"] and found["error"]["code"]) == (
+                status,
+                None if status == "completed" else "bad_result",
+            )

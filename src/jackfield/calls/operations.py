@@ -21,7 +21,7 @@ from jackfield.calls import events
 from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.executor import Executor
-from jackfield.calls.messages import changed, interrupted, question_closed
+from jackfield.calls.messages import bad_result, changed, interrupted, question_closed
 from jackfield.calls.operation_transactions import BEGUN_TOPIC, OpenQuestion, Operation
 from jackfield.calls.questions import answer_to, question_of_work
 from jackfield.calls.redaction import Redactor
@@ -29,6 +29,7 @@ from jackfield.calls.tool_servers import offer_topic
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import JackfieldError, Refused, SourceUnavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed
+from jackfield.model.content import structured_part
 from jackfield.model.tool import Tool
 from jackfield.model.trace_context import via
 from jackfield.protocol.backoff import backoff
@@ -69,6 +70,8 @@ SHORTEST_PAUSE = 0.1
 MOST_QUESTIONS = 50
 """Questions that one piece of work may ask in all."""
 LONGEST_SAID = 2_000
+_UNWANTED = (CallStatus.CANCELLED, CallStatus.EXPIRED)
+"""Calls whose work is stopped at its owner: nobody can have its result."""
 
 
 class Operations:
@@ -277,7 +280,14 @@ class Operations:
         except JackfieldError as fault:
             await self._puzzled(looked, call, entry.tool, fault)
         else:
-            await self._seen(looked, call, entry.tool, stands)
+            await self._seen(looked, call, entry.tool, await self._checked(entry, stands))
+
+    async def _checked(self, entry: Entry, stands: Look) -> Look:
+        """A result that breaks the tool's own schema is none, as where the gateway runs the tool itself."""
+        if not isinstance(stands.outcome, Done) or entry.tool.output_schema is None:
+            return stands
+        faults = await self._catalog.check_result(entry, structured_part(stands.outcome.result))
+        return Look(outcome=bad_result(entry.name, faults)) if faults else stands
 
     async def _pass_on_answers(
         self, operation: Operation, invocation: Invocation, source: OperatingSource, reference: Raw
@@ -369,12 +379,14 @@ class Operations:
         """The call is over by somebody's word; work that nobody wants any more is stopped."""
         entry = None if call is None else self._catalog.known(call.tool)
         reference = operation.reference
-        if call is not None and entry is not None and reference is not None and call.status is CallStatus.CANCELLED:
+        if call is not None and entry is not None and reference is not None and call.status in _UNWANTED:
             try:
                 source = self._source_registry.operating(call.source, tool=call.tool)
                 await source.halt(self._invocation(call, entry), reference)
             except JackfieldError as fault:
-                log.warning("the work of call %s, which was cancelled, could not be stopped: %s", call.id, fault)
+                log.warning(
+                    "the work of call %s, which is %s, could not be stopped: %s", call.id, call.status.value, fault
+                )
         if call is not None:
             await self._close_questions(operation, call)
         await self._store.write(partial(operation_tx.forget_operation, operation.call_id))
@@ -389,7 +401,7 @@ class Operations:
         if moved.moved and moved.call is not None:
             self._executor.counters.count(moved.call)
             self._executor.events.tell(events.SETTLED, moved.call)
-        elif moved.call is not None and moved.call.status is CallStatus.CANCELLED:
+        elif moved.call is not None and moved.call.status in _UNWANTED:
             await self._end(operation, moved.call)
             return
         await self._close_questions(operation, call)
