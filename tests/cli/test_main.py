@@ -48,6 +48,11 @@ def test_every_command_has_a_help_with_an_example(name: str, capsys: pytest.Capt
         (["answer", "call_1"], "Give either a result as JSON or --error TEXT."),
         (["answer", "call_1", "1", "--error", "x"], "Give either a result as JSON or --error TEXT."),
         (["answer", "call_1", "yes"], "The result is not valid JSON"),
+        (["keys", "create", "ci", "--budget", "-3"], "--budget is -3; it takes 0 or more points per hour."),
+        (["keys", "create", "ci", "--expires", "0"], "Leave it out for a key that does not expire."),
+        (["prompts", "get", "review", "--arg", "code"], "--arg takes NAME=VALUE, not 'code'."),
+        (["mcp", "--search-above", "-1"], "--search-above is -1; it takes 0 or more."),
+        (["connect", "cursor", "--key-variable", "A B"], "'A B' cannot be the name of an environment variable."),
     ],
 )
 def test_a_wrong_line_is_one_sentence_on_stderr_and_exit_2(

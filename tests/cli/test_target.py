@@ -1,8 +1,9 @@
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from jackfield.cli.target import accepts, local_key, local_url
+from jackfield.cli.target import accepts, find_target, local_key, local_url
 from jackfield.settings import load_local
 from tests.harness.process import free_port
 from tests.sdk.server import refuses, says, serving
@@ -66,3 +67,17 @@ async def test_only_a_gateway_that_takes_the_key_counts_as_the_one() -> None:
         server.on(path, refuses(503, "not_ready"))
         assert await accepts(server.url, "k")
     assert not await accepts(f"http://127.0.0.1:{free_port()}", "k")
+
+
+async def test_a_wrong_key_for_the_running_gateway_starts_no_second_one(tmp_path: Path) -> None:
+    (tmp_path / "jackfield.toml").write_text(KEYS, encoding="utf-8")
+    (tmp_path / ".jackfield").mkdir()
+    wrong = Namespace(url=None, key="wrong", config=None)
+    with serving() as server:
+        note = f'{{"url": "{server.url}", "pid": 1}}'
+        (tmp_path / ".jackfield" / "gateway.json").write_text(note, encoding="utf-8")
+        path = "/api/v1/tools/search"
+        server.on(path, refuses(401, "unauthenticated"), says({"tools": []}))
+        assert (await find_target(wrong, in_process=True)).in_process is None
+        server.on(path, refuses(401, "unauthenticated"))  # another project's gateway
+        assert (await find_target(wrong, in_process=True)).in_process is not None

@@ -222,3 +222,16 @@ async def test_the_sdk_manages_keys(tmp_path: Path) -> None:
         await client.keys.revoke("ci")
         with pytest.raises(NotFound):
             await client.keys.revoke("ci")
+
+
+async def test_a_refusal_says_where_the_key_is_changed(tmp_path: Path) -> None:
+    async with gateway_on(tmp_path) as client:
+        made = await create(client, scopes=["read"])
+        refused = await client.get("/api/v1/keys", headers={"x-api-key": made["key"]})
+        assert "'jackfield keys create'" in refused.json()["error"]["message"]
+        refused = await client.get("/api/v1/keys", headers={"x-api-key": "fixed-key"})
+        assert "in [auth.keys.fixed]" in refused.json()["error"]["message"]
+        for name, said in (("admin", "JACKFIELD_ADMIN_KEY or from admin.key"), ("fixed", "Change [auth.keys.fixed]")):
+            refused = await client.delete(f"/api/v1/keys/{name}")
+            assert refused.status_code == 409
+            assert said in refused.json()["error"]["message"]

@@ -1,11 +1,19 @@
 """What a client is told when a value has the wrong form."""
 
+from typing import Literal
+
 import msgspec
 import pytest
 
 from jackfield.agents.records import AgentBody
 from jackfield.errors import BadRequest
+from jackfield.model.call import CallKind
 from jackfield.protocol.json_bodies import bad_value
+
+
+class Filter(msgspec.Struct):
+    kind: CallKind | None = None
+    era: Literal["auto", "handshake"] = "auto"
 
 
 def refusal_of(raw: bytes) -> BadRequest:
@@ -29,3 +37,15 @@ def test_a_wrong_type_is_told_as_that() -> None:
 
 def test_an_unknown_key_is_told_with_the_nearest() -> None:
     assert refusal_of(b'{"tols": 1}').message == "The body has an unknown key 'tols'. Did you mean 'tools'?"
+
+
+def test_a_wrong_choice_is_told_with_those_there_are() -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(b'{"kind": "file", "era": "auto"}', type=Filter)
+    refusal = bad_value(caught.value, what="The query string", into=Filter)
+    assert refusal.message == (
+        "'kind' in the query string is invalid: invalid enum value 'file'. Use tool, resource, prompt."
+    )
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(b'{"era": "new"}', type=Filter)
+    assert bad_value(caught.value, what="The body", into=Filter).message.endswith("'new'. Use auto, handshake.")

@@ -112,4 +112,4 @@ def test_without_a_terminal_nothing_is_accepted_but_with_yes(gateway: RunningGat
     assert run_cli("call", "say", cwd=folder).returncode == 0
     unknown = run_cli("accept", "nobody", "--yes", cwd=folder)
     assert unknown.returncode == 2
-    assert "There is no tool 'nobody'" in unknown.stderr
+    assert "There is no source or tool 'nobody'" in unknown.stderr

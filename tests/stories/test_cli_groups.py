@@ -19,7 +19,10 @@ def test_a_group_is_set_listed_shown_used_and_removed(gateway_project: RunningGa
     assert "patterns  ad*" in out
     assert out.endswith("Add up.\n")
     _, out, _ = cli("groups")
-    assert out.split() == ["sums", "1", "tool", "api", "Sums"]
+    assert [line.split() for line in out.splitlines()] == [
+        ["NAME", "TOOLS", "ORIGIN", "DESCRIPTION"],
+        ["sums", "1", "api", "Sums"],
+    ]
     _, out, _ = cli("groups", "show", "sums", "--json")
     assert json.loads(out)["group"]["tools"] == ["ad*"]
     _, out, _ = cli("tools", "--group", "sums", "--json")

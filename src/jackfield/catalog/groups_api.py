@@ -85,8 +85,8 @@ class GroupsApi:
         """Make a group, or replace all of it."""
         name = request.part("name")
         if not is_group_name(name):
-            said = f"There can be no group '{shown(name)}'."
-            raise NotFound(f"{said} A group's name has 1 to 64 letters, digits, '_' or '-'.", param="name")
+            said = f"'{shown(name)}' cannot be a group's name."
+            raise NotFound(f"{said} Use 1 to 64 letters, digits, '_' or '-'.", param="name")
         body = await _body.read(request)
         check_bounds(body.tools, param="tools")
         group = Group(name=name, tools=body.tools, description=body.description, instructions=body.instructions)

@@ -73,7 +73,7 @@ class Pinning:
         own = (entry for source in self._catalog.own_sources for entry in self._catalog.held_of(source))
         held = {identity_of(entry.tool): entry for entry in (*self._catalog.all_held, *own)}
         for identity in sorted(held.keys() - self._told):
-            name, source = pin_key(held[identity]), identity[0]
+            name, source = pin_key(held[identity]).replace(":", " ", 1), identity[0]
             why = "is new" if self._catalog.pins.awaits(identity) else "changed its definition"
             log.warning("%s of %s is held: it %s. See 'jackfield accept %s'", name, source, why, source)
         self._told = frozenset(held)

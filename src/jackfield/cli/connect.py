@@ -23,6 +23,7 @@ from jackfield.settings import load_local
 NEW_KEY = "a-new-key"
 """In the entry that is shown, for a key that is created once the change is agreed to."""
 _BEARER = re.compile(r"(Bearer )(?!\$\{)[^\"\\\s]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INDENT = re.compile(r"\{\s*\n([ \t]+)\"")
 
 
@@ -92,6 +93,11 @@ exit codes: 0 written or nothing to write, 1 declined, 2 not written""",
 )
 async def connect(options: Namespace) -> int:
     client = clients()[options.client]
+    if options.key_variable and not _VARIABLE.fullmatch(options.key_variable):
+        raise UsageError(
+            f"'{options.key_variable}' cannot be the name of an environment variable. "
+            "Use letters, digits and '_', for example JACKFIELD_KEY."
+        )
     path = client.user_file if options.user else Path(client.file)
     address, makes_key = await _address(options)
     before = read_text(path) if path.exists() else None

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from jackfield.cli.options import CONFIG, GATEWAY, JSON, UsageError, argument, command
 from jackfield.cli.output import escape, first_line, print_either, style, table
 from jackfield.cli.target import connect
-from jackfield.model.text import counted
 from jackfield.sdk import Client
 from jackfield.sdk.groups import GroupInfo
 
@@ -18,7 +17,14 @@ part of the catalog with an MCP endpoint of its own, /mcp/NAME.
 
 'set' replaces the whole group: its patterns, description and instructions. Patterns are names, globs or SOURCE:*.
 Groups of the config are changed there.""",
-    argument("action", nargs="?", choices=("list", "show", "set", "remove"), default="list", metavar="ACTION"),
+    argument(
+        "action",
+        nargs="?",
+        choices=("list", "show", "set", "remove"),
+        default="list",
+        metavar="ACTION",
+        help="list (default), show, set or remove",
+    ),
     argument("name", nargs="?", metavar="NAME", help="the group"),
     argument("patterns", nargs="*", metavar="PATTERN", help="for set: what is in it"),
     argument("--description", default="", metavar="TEXT", help="for set: what the group is for"),
@@ -56,7 +62,7 @@ def _check(options: Namespace) -> None:
     elif options.action == "set" and not options.patterns:
         raise UsageError("'set' needs at least one pattern: a tool's name, a glob or SOURCE:*. Add one.")
     if options.action != "set" and (options.patterns or options.description or options.instructions):
-        raise UsageError(f"'{options.action}' takes no patterns, description or instructions. Remove them.")
+        raise UsageError(f"'{options.action}' takes no patterns, description or instructions. Leave them out.")
 
 
 async def _shown_or_set(options: Namespace, client: Client) -> GroupInfo:
@@ -71,9 +77,9 @@ def list_lines(groups: Sequence[GroupInfo]) -> list[str]:
     """Name, number of tools, origin, description."""
     if not groups:
         return ["No groups. Add one to the config, [groups.NAME], or with 'jackfield groups set'."]
-    rows = [
-        (escape(group.name), counted(group.tool_count, "tool"), group.origin, first_line(group.description))
-        for group in groups
+    rows = [("NAME", "TOOLS", "ORIGIN", "DESCRIPTION")]
+    rows += [
+        (escape(group.name), str(group.tool_count), group.origin, first_line(group.description)) for group in groups
     ]
     return table(rows, styles=("bold", "dim", "dim"))
 

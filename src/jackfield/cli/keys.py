@@ -20,15 +20,27 @@ List keys, create one, give one a new secret, or revoke one. Needs an admin key.
 'create' and 'rotate' print the key once; the gateway keeps only its digest. After 'rotate' the old key ends at once, or
 after --grace. 'revoke' also ends the key's logins and cancels its waiting calls. Keys of the config are changed there.
 Durations are seconds, or 90s, 15m, 12h, 30d, 4w.""",
-    argument("action", nargs="?", choices=("list", "create", "rotate", "revoke"), default="list", metavar="ACTION"),
+    argument(
+        "action",
+        nargs="?",
+        choices=("list", "create", "rotate", "revoke"),
+        default="list",
+        metavar="ACTION",
+        help="list (default), create, rotate or revoke",
+    ),
     argument("name", nargs="?", metavar="NAME", help="the key"),
     argument("--scope", action="append", metavar="SCOPE", help="call (default), read, answer, admin, agent:NAME, …"),
-    argument("--tools", action="append", metavar="GLOB", help="limit it to these tools; repeat for several"),
-    argument("--groups", action="append", metavar="GROUP", help="limit it to these groups"),
-    argument("--agents", action="append", metavar="AGENT", help="limit it to these agents"),
-    argument("--spaces", action="append", metavar="SPACE", help="limit it to these spaces"),
+    argument(
+        "--tools",
+        action="append",
+        metavar="GLOB",
+        help="limit it to these tools: a name, a glob or SOURCE:*; repeat for several",
+    ),
+    argument("--groups", action="append", metavar="GROUP", help="limit it to this group; repeat for several"),
+    argument("--agents", action="append", metavar="AGENT", help="limit it to these agents; a name or glob"),
+    argument("--spaces", action="append", metavar="SPACE", help="limit it to these spaces; a name or glob"),
     argument("--budget", type=int, metavar="POINTS", help="cost points per hour"),
-    argument("--expires", metavar="DURATION", help="how long it is good for"),
+    argument("--expires", metavar="DURATION", help="how long it is good for; without it, until it is revoked"),
     argument("--grace", metavar="DURATION", help="for rotate: how long the old key stays good"),
     JSON,
     CONFIG,
@@ -77,6 +89,10 @@ def _check(options: Namespace) -> None:
         raise UsageError(f"--{given} is for 'create'. Revoke the key and create it anew to change it.")
     if options.action != "rotate" and options.grace is not None:
         raise UsageError("--grace is for 'rotate'. Leave it out.")
+    if options.budget is not None and options.budget < 0:
+        raise UsageError(f"--budget is {options.budget}; it takes 0 or more points per hour.")
+    if options.expires is not None and seconds_in(options.expires, "--expires") == 0:
+        raise UsageError("--expires is 0: the key would never be good. Leave it out for a key that does not expire.")
 
 
 def seconds_in(text: str, flag: str) -> int:

@@ -19,7 +19,7 @@ import httpx2
 import msgspec
 
 from jackfield.cli.mcp_http import GatewayGone, McpGateway
-from jackfield.cli.options import CONFIG, GATEWAY, argument, command
+from jackfield.cli.options import CONFIG, GATEWAY, UsageError, argument, command
 from jackfield.cli.target import find_target, run_in_process
 from jackfield.protocol.backoff import backoff
 from jackfield.protocol.jsonrpc import (
@@ -275,7 +275,7 @@ disconnects. Logs go to stderr.""",
         type=int,
         help="list only 'search_tools' if there are more than N tools; 0: never",
     ),
-    argument("--group", metavar="NAME", help="only the tools of this group"),
+    argument("--group", metavar="NAME", help="only what this group has"),
     *GATEWAY,
     examples="""\
   jackfield mcp
@@ -284,6 +284,8 @@ disconnects. Logs go to stderr.""",
   jackfield mcp --search-above 50        (one search tool instead of a large catalog)""",
 )
 def mcp(options: Namespace) -> int:
+    if options.search_above is not None and options.search_above < 0:
+        raise UsageError(f"--search-above is {options.search_above}; it takes 0 or more. 0: never.")
     with Stdio() as stdio:
         asyncio.run(_serve(options, stdio))
     return 0

@@ -25,7 +25,14 @@ GROUP = argument("--group", metavar="NAME", help="only what this group has")
     """\
 List the resources that your key may read, list the templates of further ones, or read one. Text goes to stdout; what
 is not text needs a file (-o).""",
-    argument("action", nargs="?", choices=("list", "templates", "read"), default="list", metavar="ACTION"),
+    argument(
+        "action",
+        nargs="?",
+        choices=("list", "templates", "read"),
+        default="list",
+        metavar="ACTION",
+        help="list (default), templates or read",
+    ),
     argument("uri", nargs="?", metavar="URI", help="for read: the resource"),
     argument("--output", "-o", metavar="FILE", help="for read: write the contents to this file"),
     GROUP,
@@ -111,7 +118,9 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 @command(
     "List the prompts that your key may get, or get one with its arguments filled in.",
-    argument("action", nargs="?", choices=("list", "get"), default="list", metavar="ACTION"),
+    argument(
+        "action", nargs="?", choices=("list", "get"), default="list", metavar="ACTION", help="list (default) or get"
+    ),
     argument("name", nargs="?", metavar="NAME", help="for get: the prompt"),
     argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="for get: an argument; repeatable"),
     GROUP,
@@ -144,7 +153,7 @@ async def prompts(options: Namespace) -> int:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise UsageError(f"--arg takes NAME=VALUE, not '{text}'. Correct it.")
+        raise UsageError(f"--arg takes NAME=VALUE, not '{text}'. Write for example --arg code='x = 1'.")
     return name, value
 
 

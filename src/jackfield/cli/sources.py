@@ -18,7 +18,7 @@ from jackfield.cli.output import (
 )
 from jackfield.cli.target import connect
 from jackfield.model.text import counted
-from jackfield.sdk import Client, DefinitionDiff
+from jackfield.sdk import Client, DefinitionDiff, ToolNotFound
 from jackfield.sdk.sources import SourceInfo, WorkerInfo, WorkerLine
 from jackfield.sdk.types import ScenarioState
 
@@ -146,7 +146,15 @@ async def _is_source(client: Client, name: str) -> bool:
 async def _changes(client: Client, name: str, *, is_source: bool) -> Sequence[DefinitionDiff]:
     if is_source:
         return await client.sources.diff(name)
-    change = await client.tools.diff(name)
+    try:
+        change = await client.tools.diff(name)
+    except ToolNotFound as fault:
+        if not fault.message.startswith("There is no tool"):
+            raise  # it says which source the prompt or template is accepted with
+        if name in {prompt.name for prompt in await client.prompts.list()}:
+            return []
+        known = "'jackfield sources' and 'jackfield tools' list those there are."
+        raise UsageError(f"There is no source or tool '{name}'. {known}") from None
     return [change] if change.held else []
 
 

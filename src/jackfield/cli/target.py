@@ -54,11 +54,17 @@ async def find_target(options: Namespace, *, in_process: bool) -> Target:
     local = load_local(config)
     url = local_url(local)
     key = options.key or os.environ.get("JACKFIELD_KEY") or local_key(local)
-    if in_process and not await accepts(url, key):
+    if in_process and not await accepts(url, key) and not await _is_ours(url, local, key=key):
         settings = load_settings(config)
         own_key = options.key or local_key(local) or made_or_kept_key(settings.data / ADMIN_KEY_FILE)
         return Target(url=settings.url, key=own_key, in_process=settings)
     return Target(url=url, key=key)
+
+
+async def _is_ours(url: str, local: LocalGateway, *, key: str | None) -> bool:
+    """Whether this config's gateway runs there and only the key that was given is wrong."""
+    own_key = local_key(local)
+    return own_key != key and await accepts(url, own_key)
 
 
 def run_in_process(settings: Settings) -> AbstractAsyncContextManager[httpx2.AsyncBaseTransport]:

@@ -31,7 +31,9 @@ class KeyNames:
         unknown = await self._unknown(rights.groups, rights.agents, rights.spaces)
         if unknown is not None:
             kind, name = unknown
-            raise BadRequest(f"There is no {kind} '{name[:100]}'. Correct it, or make it first.", param=f"{kind}s")
+            raise BadRequest(
+                f"There is no {kind} '{name[:100]}'. Correct the name, or create the {kind} first.", param=f"{kind}s"
+            )
 
     async def check_config(self) -> None:
         """Raise `ConfigError` where a key of the config does. Groups are checked when they are read."""

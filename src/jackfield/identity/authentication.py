@@ -20,7 +20,7 @@ from jackfield.http.routing import Permission, Route, SocketRoute
 from jackfield.identity import transactions as login_tx
 from jackfield.identity.keys import Credential, Keyring, digest_of
 from jackfield.identity.transactions import Login
-from jackfield.model.principal import Principal
+from jackfield.model.principal import Principal, Scope
 from jackfield.store import Store
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -66,9 +66,14 @@ class Authenticator:
         ):
             raise Forbidden(
                 f"The key '{principal.name}' lacks the scope '{scope.value}', which {route.name} needs. "
-                f"Use another key, or add '{scope.value}' to its scopes in [auth.keys.{principal.name}]."
+                f"{self._how_to_widen(principal, scope)}"
             )
         return principal
+
+    def _how_to_widen(self, principal: Principal, scope: Scope) -> str:
+        if principal.name in self._keyring.stored and not self._keyring.is_configured(principal.name):
+            return "Use another key, or create one with it: 'jackfield keys create'."
+        return f"Use another key, or add '{scope.value}' to its scopes in [auth.keys.{principal.name}]."
 
     async def recognise(self, request: Request) -> Principal | None:
         """The principal who asks, or None when neither key nor login is given. What is given must be right."""

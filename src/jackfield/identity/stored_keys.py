@@ -13,7 +13,7 @@ from functools import partial
 from msgspec import Struct
 
 from jackfield.errors import Conflict, NotFound
-from jackfield.identity.keys import Keyring, digest_of
+from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE, ADMIN_KEY_VARIABLE, Keyring, digest_of
 from jackfield.identity.transactions import (
     KEYS_TOPIC,
     KeyRights,
@@ -90,9 +90,17 @@ class StoredKeys:
 
     def _require_stored(self, name: str) -> None:
         if self._keyring.is_configured(name):
-            raise Conflict(f"The key '{name}' is in the config. Change [auth.keys.{name}] there.", param="name")
+            raise Conflict(self._how_to_change(name), param="name")
         if name not in self._keyring.stored:
             raise self._unknown(name)
+
+    def _how_to_change(self, name: str) -> str:
+        if self._keyring.named(name) == ADMIN:
+            return (
+                f"The key '{name}' comes from {ADMIN_KEY_VARIABLE} or from {ADMIN_KEY_FILE} in the data folder. "
+                "Change the variable or delete the file, and restart the gateway."
+            )
+        return f"The key '{name}' is in the config. Change [auth.keys.{name}] there."
 
     def _unknown(self, name: str) -> NotFound:
         hint = nearest(name[:100], sorted(self._keyring.stored))

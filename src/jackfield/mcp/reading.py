@@ -163,7 +163,9 @@ class Reading:
             uri = text_param(ref, "uri")
             template = self._catalog.resources(caller.principal).template(uri)
             if template is None:
-                raise RpcError(INVALID_PARAMS, "'params.ref.uri' is not a listed resource template. List them.")
+                raise RpcError(
+                    INVALID_PARAMS, "'params.ref.uri' is not a listed resource template. See resources/templates/list."
+                )
             return CallKind.RESOURCE, template.source, template.own_template
         raise RpcError(INVALID_PARAMS, "'params.ref.type' must be 'ref/prompt' or 'ref/resource'.")
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar, get_args
+from enum import EnumType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -82,17 +83,34 @@ def bad_value(fault: msgspec.ValidationError, *, what: str, into: type[Any]) -> 
     reason, path = (found["fault"], found["path"]) if found else (text, None)
     if "matching regex" in reason and (form := _form_of(into, path)) is not None:
         reason = f"it does not match the expected form: {form}"
+    if reason.startswith("Invalid enum value") and (choices := _choices_of(into, path)):
+        reason = f"{reason}. Use {', '.join(choices)}"
     place = f"'{_short(path)}' in {what[0].lower()}{what[1:]}" if path else what
     return BadRequest(f"{place} is invalid: {reason[:1].lower()}{reason[1:]}.", param=_short(path) if path else None)
 
 
 def _form_of(into: type[Any], key: str | None) -> str | None:
     """The description of a key's type, to show in place of its pattern."""
+    return next((meta.description for meta in _metas(_type_of(into, key)) if meta.description), None)
+
+
+def _choices_of(into: type[Any], key: str | None) -> list[str]:
+    """The values that a key of an enum or a literal takes."""
+    wanted = _type_of(into, key)
+    for kind in (wanted, *get_args(wanted)):
+        if isinstance(kind, EnumType):
+            return [str(member.value) for member in list[Any](kind)]
+        if get_origin(kind) is Literal:
+            return [str(value) for value in get_args(kind)]
+    return []
+
+
+def _type_of(into: type[Any], key: str | None) -> Any:
+    """The type of a struct's key; None if there is none."""
     try:
-        wanted = next((field.type for field in msgspec.structs.fields(into) if field.encode_name == key), None)
+        return next((field.type for field in msgspec.structs.fields(into) if field.encode_name == key), None)
     except TypeError:  # not a struct
         return None
-    return next((meta.description for meta in _metas(wanted) if meta.description), None)
 
 
 def _metas(wanted: Any) -> Iterator[msgspec.Meta]:

@@ -26,7 +26,7 @@ class ResourceInfo(Struct, frozen=True, kw_only=True):
     title: str | None = None
     description: str | None = None
     mime_type: str | None = field(default=None, name="mimeType")
-    size: float | None = None
+    size: int | float | None = None
     """In bytes, where its source says so."""
     annotations: dict[str, Any] | None = None
 

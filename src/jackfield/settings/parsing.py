@@ -92,8 +92,11 @@ def _fields_at(into: Any, path: str) -> list[str]:
 
 
 def _choices_at(into: Any, path: str) -> list[str]:
-    """The values of the enum at `path`."""
-    choices: Any = getattr(_type_at(into, path), "cls", None)
+    """The values of the enum or literal at `path`."""
+    kind = _type_at(into, path)
+    if isinstance(kind, msgspec.inspect.LiteralType):
+        return [str(value) for value in kind.values]
+    choices: Any = getattr(kind, "cls", None)
     members: list[Any] = list(choices) if isinstance(choices, EnumType) else []
     return [str(member.value) for member in members]
 
