@@ -7,7 +7,7 @@ import pytest
 
 from jackfield.agents.records import AgentBody
 from jackfield.errors import BadRequest
-from jackfield.model.call import CallKind
+from jackfield.model.tool import CallKind
 from jackfield.protocol.json_bodies import bad_value
 
 
