@@ -318,6 +318,13 @@ class Catalog:
             if listening.sight.session == session:
                 listening.close()
 
+    def let_go(self, principals: AbstractSet[str]) -> None:
+        """End what these principals follow: their keys are revoked."""
+        followers: list[Follower | ListFollower] = [*self._followers, *self._list_followers]
+        for follower in followers:
+            if follower.principal is not None and follower.principal.name in principals:
+                follower.close()
+
     def regroup(self, *, exists: Callable[[Principal], bool]) -> None:
         """What is in groups has changed: tell those who follow what came and went for them.
 

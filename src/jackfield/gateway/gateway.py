@@ -148,6 +148,7 @@ class Gateway:
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
         self.keyring = Keyring.from_settings(settings, groups=self.groups)
+        self.keyring.on_revoked = self.catalog.let_go
         self.key_names = KeyNames(settings, groups=self.groups, agents=self.agents, store=self.store)
         self.stored_keys = StoredKeys(self.keyring, self.store, end_calls=self.pipeline.cancel_waiting)
         self.answers = Answers(

@@ -10,6 +10,7 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from msgspec import Struct
@@ -69,6 +70,8 @@ class Keyring:
         """By name: keys that were made while the gateway runs."""
         self._stored_digests: dict[str, tuple[Principal, float]] = {}
         """Whose each of them is, and until when, in seconds since 1970."""
+        self.on_revoked: Callable[[AbstractSet[str]], None] = lambda _: None
+        """Told the names of keys that are gone from the store."""
 
     @classmethod
     def from_settings(cls, settings: Settings, *, groups: GroupBook | None = None) -> "Keyring":
@@ -131,13 +134,15 @@ class Keyring:
 
     def take_stored(self, keys: Iterable[StoredKey]) -> None:
         """These are the keys of the store from now on."""
-        self.stored = {key.name: key for key in keys}
+        before, self.stored = self.stored, {key.name: key for key in keys}
         self._stored_digests = {
             digest: (self._principal_of(key), until)
             for key in self.stored.values()
             if key.name not in self._by_name
             for digest, until in _digests(key)
         }
+        if gone := before.keys() - self.stored.keys() - self._by_name.keys():
+            self.on_revoked(gone)
 
     def _principal_of(self, key: StoredKey) -> Principal:
         rights = key.rights
