@@ -84,13 +84,13 @@ async def test_a_key_is_made_shown_once_and_listed_without_itself(tmp_path: Path
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ({"name": "admin"}, 400),
+        ({"name": "admin"}, 409),
         ({"name": "user:ada"}, 400),
         ({"name": "x", "scopes": ["everything"]}, 400),
         ({"name": "x", "scopes": ["session:s"]}, 400),
-        ({"name": "x", "groups": ["none"]}, 400),
-        ({"name": "x", "agents": ["nobody"]}, 400),
-        ({"name": "x", "spaces": ["nowhere"]}, 400),
+        ({"name": "x", "groups": ["none"]}, 404),
+        ({"name": "x", "agents": ["nobody"]}, 404),
+        ({"name": "x", "spaces": ["nowhere"]}, 404),
         ({"name": "fixed"}, 409),
         ({"name": "x", "expires_in": 0}, 400),
         ({"name": "x", "colour": "red"}, 400),

@@ -117,10 +117,10 @@ async def _level(client: Any, tool: str, wanted: str) -> bool:
 
 
 @requirement("MCP2-logging")
-async def test_what_a_server_says_outside_calls_reaches_sessions_that_want_it_and_may_see_it(
+async def test_what_a_server_says_outside_calls_reaches_administrators_sessions_that_want_it(
     tmp_path: Path, config: str
 ) -> None:
-    heard: dict[str, list[Any]] = {"all": [], "limited": [], "silent": []}
+    heard: dict[str, list[Any]] = {"all": [], "limited": [], "caller": [], "silent": []}
 
     def hearing(name: str) -> Any:
         async def hear(params: t.LoggingMessageNotificationParams) -> None:
@@ -132,17 +132,18 @@ async def test_what_a_server_says_outside_calls_reaches_sessions_that_want_it_an
         mcp_scene(tmp_path, config) as scene,
         scene.client(mode="legacy", logging_callback=hearing("all")) as client,
         scene.client(mode="legacy", logging_callback=hearing("limited"), key="limited-key") as limited,
+        scene.client(mode="legacy", logging_callback=hearing("caller"), key="caller-key") as caller,
         scene.client(mode="legacy", logging_callback=hearing("silent")),
         asyncio.timeout(20),
     ):
         await listed(scene)
-        for one in (client, limited):
+        for one in (client, limited, caller):
             await one.set_logging_level("info")
         while not heard["all"]:  # only the client knows when its stream is open
             await client.call_tool("legacy_announce", {"text": "the disk is full"})
             await asyncio.sleep(0.3)
         assert heard["all"][0] == "the disk is full"
-        assert heard["limited"] == heard["silent"] == []
+        assert heard["limited"] == heard["caller"] == heard["silent"] == []
 
 
 @requirement("MCP2-idempotency")

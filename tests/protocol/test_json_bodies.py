@@ -8,7 +8,7 @@ import pytest
 from jackfield.agents.records import AgentBody
 from jackfield.errors import BadRequest
 from jackfield.model.tool import CallKind
-from jackfield.protocol.json_bodies import bad_value
+from jackfield.protocol.json_bodies import bad_value, decoded
 
 
 class Filter(msgspec.Struct):
@@ -49,3 +49,14 @@ def test_a_wrong_choice_is_told_with_those_there_are() -> None:
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.json.decode(b'{"era": "new"}', type=Filter)
     assert bad_value(caught.value, what="The body", into=Filter).message.endswith("'new'. Use auto, handshake.")
+
+
+class _Counted(msgspec.Struct):
+    number: int
+
+
+def test_a_whole_number_may_be_written_as_a_float() -> None:
+    decode = msgspec.json.Decoder(_Counted).decode
+    assert decoded(b'{"number": 2725.0}', decode, into=_Counted).number == 2725
+    with pytest.raises(BadRequest, match="expected `int`"):
+        decoded(b'{"number": 2725.5}', decode, into=_Counted)

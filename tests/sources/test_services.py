@@ -78,7 +78,7 @@ def test_a_pipe_in_the_folder_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.json")
     [one] = read_folder(tmp_path)
     assert (one.name, one.options) == ("a", None)
-    assert "no plain file" in one.fault
+    assert "not a regular file" in one.fault
 
 
 def test_a_folder_that_everybody_may_write_is_refused(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_a_kind_that_nothing_brings_is_a_sentence_with_all_that_are_known(folder
     assert refused.returncode == 1
     assert refused.stderr.strip() == (
         f"error: {folder}/jackfield.toml: sources.x.kind is 'akme', which nothing installed here knows. "
-        "Did you mean 'acme'? Known: acme, files, manifest, mcp, openapi."
+        "Did you mean 'acme'? Known: acme, files, manifest, mcp, openapi, skills."
     )
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.transactions import get_agent
 from jackfield.catalog.groups import Groups
-from jackfield.errors import BadRequest, ConfigError
+from jackfield.errors import ConfigError, NotFound
 from jackfield.identity.transactions import KeyRights
 from jackfield.settings import Settings
 from jackfield.spaces.transactions import get_space
@@ -27,11 +27,11 @@ class KeyNames:
         self._store = store
 
     async def check(self, rights: KeyRights) -> None:
-        """Raise `BadRequest` where a new key names something that there is not."""
+        """Raise `NotFound` where a new key names something that there is not."""
         unknown = await self._unknown(rights.groups, rights.agents, rights.spaces)
         if unknown is not None:
             kind, name = unknown
-            raise BadRequest(
+            raise NotFound(
                 f"There is no {kind} '{name[:100]}'. Correct the name, or create the {kind} first.", param=f"{kind}s"
             )
 

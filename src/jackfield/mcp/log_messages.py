@@ -16,7 +16,11 @@ from jackfield.sources.logs import SourceLogs, lower_level
 
 
 class LogMessages:
-    """What servers say outside calls, for the sessions that set a level and may see the server's tools."""
+    """What servers say outside calls, for administrators' sessions that set a level.
+
+    Many clients share a server's connection, and nothing says whose work such a line is about: it may hold what another
+    key's call was about.
+    """
 
     def __init__(self, sessions: McpSessions, catalog: Catalog, logs: SourceLogs) -> None:
         self._catalog = catalog
@@ -46,7 +50,9 @@ class LogMessages:
     def _heard(self, sources: frozenset[str], note: LogNote) -> None:
         message: bytes | None = None
         for session in self._listening.values():
-            if session.follower is not None and is_wanted(note, session.log_level) and self._sees(session, sources):
+            if session.follower is None or not session.viewer.is_admin:
+                continue
+            if is_wanted(note, session.log_level) and self._sees(session, sources):
                 message = message or log_notification(note)
                 session.push.offer(message)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from enum import EnumType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -36,6 +37,9 @@ def decoded(body: bytes, decode: Callable[[bytes], T], *, into: type[Any]) -> T:
     try:
         return decode(body)
     except msgspec.ValidationError as fault:
+        if "got `float`" in str(fault):
+            with suppress(msgspec.ValidationError, RecursionError):  # 2.0 is a whole number to JSON Schema
+                return decode(msgspec.json.encode(_whole(msgspec.json.decode(body))))
         raise bad_value(fault, what="The body", into=into) from None
     except msgspec.DecodeError as fault:
         raise BadRequest(f"The body is not valid JSON: {_lower_first(str(fault))}.") from None
@@ -43,6 +47,15 @@ def decoded(body: bytes, decode: Callable[[bytes], T], *, into: type[Any]) -> T:
         raise BadRequest("The body is not valid UTF-8. Encode it as UTF-8.") from None
     except RecursionError:
         raise _too_deep() from None
+
+
+def _whole(value: Any) -> Any:
+    """The same JSON with whole numbers written as such."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    return {key: _whole(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def check_depth(parts: Iterable[Any]) -> None:
