@@ -12,7 +12,7 @@ from jackfield.calls.rows import CallFilter, call_page
 from jackfield.identity.keys import ADMIN
 from jackfield.model.tool import Metadata, Tool
 from tests.mcp.library import library
-from tests.mcp.scene import Scene, mcp_scene
+from tests.mcp.scene import KEY, Scene, mcp_scene
 from tests.mcp.task_upstream import CORE, MODERN
 from tests.mcp.test_reading import config, listed
 from tests.mcp.test_upstream_tasks import behind
@@ -138,3 +138,20 @@ async def test_what_is_read_is_no_task(tmp_path: Path) -> None:
         assert await scene.ask_in(session, "tasks/list") == {"tasks": []}
         (call,) = (await scene.gateway.store.read(partial(call_page, CallFilter(), limit=5))).calls
         assert "There is no task" in (await scene.ask_in(session, "tasks/result", taskId=call.id))["message"]
+
+
+@requirement("MCP2-task-core")
+async def test_a_session_is_told_on_its_stream_how_its_tasks_stand(tmp_path: Path) -> None:
+    async with mcp_scene(tmp_path) as scene, asyncio.timeout(20):
+        session = await scene.shake_hands()
+        headers = {"x-api-key": KEY, **session}
+        async with scene.http.stream("GET", "/mcp", headers=headers) as response:
+            lines = (line.removeprefix("data:").strip() async for line in response.aiter_lines() if line[:5] == "data:")
+            messages = (json.loads(line) async for line in lines if line)
+            task = (await begin(scene, session, "guarded"))["taskId"]
+            await scene.gateway.answers.approve(task, principal=ADMIN)
+            told = await anext(messages)
+            while told["params"]["status"] == "working":
+                told = await anext(messages)
+            assert (told["method"], told["params"]["taskId"]) == ("notifications/tasks/status", task)
+            assert (told["params"]["status"], "result" in told["params"]) == ("completed", False)

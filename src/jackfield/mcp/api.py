@@ -103,7 +103,7 @@ class McpApi:
                 after=number,
             )
         after = None if found is None else found[1]
-        messages = session_messages(self._catalog, request.principal, session, after=after)
+        messages = session_messages(self._catalog, request.principal, session, self._server.core_tasks, after=after)
         return EventStream(messages, streams=request.streams)
 
     async def delete_mcp(self, request: Request) -> Response:

@@ -7,19 +7,21 @@ Above: `server.py` and `tools_call.py`. Below: `tasks.py`.
 
 import asyncio
 import secrets
+from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from jackfield.calls.following import FollowedCall
+from jackfield.calls.following import FollowedCall, followed_call
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import AlreadyResolved
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
-from jackfield.mcp.sessions import Caller
+from jackfield.mcp.sessions import Caller, McpSession
 from jackfield.mcp.tasks import POLL_MS, Tasks, askable, elicitation, is_fault, is_task, protocol_fault, task_id
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.tool import CallKind
@@ -29,6 +31,7 @@ from jackfield.protocol.jsonrpc import (
     RpcError,
     RpcRequest,
     RpcResponse,
+    notification,
     request,
     text_param,
 )
@@ -38,6 +41,11 @@ from jackfield.store import Store
 CAPABILITIES: dict[str, Any] = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
 """What a server with them declares."""
 PAGE = 50
+MOST_FOLLOWED = 1_000
+"""Tasks and resources of which one session is told."""
+STATUS = "notifications/tasks/status"
+TASK_CHANGE = "task:"
+"""What a change of a task is called on a session's stream."""
 
 
 class CoreTasks:
@@ -51,13 +59,31 @@ class CoreTasks:
     async def created(self, call: Call, caller: Caller) -> bytes:
         """The result of a `tools/call` that was asked for as a task."""
         found = await self._tasks.find(call.id, caller.principal)
-        task = self._task(found, caller) | {"status": "working"}  # every task begins so
+        task = self._task(found, caller.capabilities) | {"status": "working"}  # every task begins so
+        if caller.session is not None:
+            self._follow(call.id, caller.session)
         return encode({"task": task})
+
+    def _follow(self, call_id: str, session: McpSession) -> None:
+        """Tell the session of its task's changes, on its stream; the protocol lets us leave that out at any time."""
+        if len(session.followed) < MOST_FOLLOWED:
+            watching = ExitStack()
+            watching.enter_context(self._tasks.watch((call_id,), lambda task: session.change(f"{TASK_CHANGE}{task}")))
+            session.followed[f"{TASK_CHANGE}{call_id}"] = watching.close
+
+    async def status(self, call_id: str, session: McpSession) -> bytes | None:
+        """`notifications/tasks/status` of a session's task, as it is now; None: there is no such task any more."""
+        found = await self._store.read(partial(followed_call, call_id))
+        if found is None or found.call.status.is_final:
+            end = session.followed.pop(f"{TASK_CHANGE}{call_id}", None)
+            if end is not None:
+                end()
+        return None if found is None else notification(STATUS, self._task(found, session.capabilities))
 
     async def get(self, asked: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         """`tasks/get`"""
         _check_revision(asked, caller)
-        return encode(self._task(await self._tasks.find(task_id(asked), caller.principal), caller))
+        return encode(self._task(await self._tasks.find(task_id(asked), caller.principal), caller.capabilities))
 
     async def list(self, asked: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         """`tasks/list`: every call of a tool is one, the newest first."""
@@ -65,7 +91,7 @@ class CoreTasks:
         cursor = None if asked.params.get("cursor") is None else text_param(asked.params, "cursor")
         mine = CallFilter(principal=caller.principal.on_record, kind=CallKind.TOOL)
         page = await self._store.read(partial(call_page, mine, limit=PAGE, cursor=cursor))
-        tasks = [self._task(FollowedCall(call=call), caller) for call in page.calls if is_task(call)]
+        tasks = [self._task(FollowedCall(call=call), caller.capabilities) for call in page.calls if is_task(call)]
         following = {} if page.next_cursor is None else {"nextCursor": page.next_cursor}
         return encode({"tasks": tasks, **following})
 
@@ -77,7 +103,7 @@ class CoreTasks:
             await self._pipeline.cancel(found.call.id, principal=caller.principal)
         except AlreadyResolved as refusal:
             raise RpcError(INVALID_PARAMS, f"The task cannot be cancelled. {refusal.message}") from None
-        return encode(self._task(await self._tasks.find(found.call.id, caller.principal), caller))
+        return encode(self._task(await self._tasks.find(found.call.id, caller.principal), caller.capabilities))
 
     async def result(self, asked: RpcRequest, caller: Caller, exchange: McpExchange) -> bytes:
         """`tasks/result`: what the call came to, when it is over. What it asks meanwhile is put to the client."""
@@ -130,8 +156,8 @@ class CoreTasks:
         finally:
             session.asked.pop(request_id, None)
 
-    def _task(self, found: FollowedCall, caller: Caller) -> dict[str, Any]:
-        task = self._tasks.base(found, caller.capabilities)
+    def _task(self, found: FollowedCall, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+        task = self._tasks.base(found, capabilities)
         task["ttl"] = task.pop("ttlMs")
         task["pollInterval"] = task.pop("pollIntervalMs", POLL_MS)
         if task["status"] == "completed" and found.call.error is not None:

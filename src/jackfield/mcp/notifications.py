@@ -17,6 +17,7 @@ from jackfield.catalog.catalog import Catalog, ListFollower
 from jackfield.errors import Refused
 from jackfield.http.sse import CONNECTED, Comment, EventMessage
 from jackfield.http.streams import stop
+from jackfield.mcp.core_tasks import TASK_CHANGE, CoreTasks
 from jackfield.mcp.results import stamped
 from jackfield.mcp.sessions import Caller, McpSession, Push
 from jackfield.mcp.tasks import Tasks
@@ -34,7 +35,6 @@ MOST_PARTS = 100
 """Parts of one followed resource that a client is told of by their own URIs."""
 _LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 _UPDATED = "updated:"
-_TASK = "task:"
 
 
 class Wanted(Struct, frozen=True):
@@ -136,7 +136,7 @@ class ResourceFollowers:
 
 
 async def session_messages(
-    catalog: Catalog, principal: Principal, session: McpSession, *, after: int | None = None
+    catalog: Catalog, principal: Principal, session: McpSession, tasks: CoreTasks, *, after: int | None = None
 ) -> AsyncGenerator[EventMessage | Comment | bytes]:
     """The messages of a session outside requests. After the first comment no change is missed.
 
@@ -152,7 +152,7 @@ async def session_messages(
         if session.revision == LATEST_HANDSHAKE:
             yield stream.prime()
         async with session.push.stream() as outbox:
-            changes = asyncio.create_task(_push_changes(follower, outbox))
+            changes = asyncio.create_task(_push_changes(follower, outbox, session, tasks))
             try:
                 while (said := await _next(outbox, changes)) is not None:
                     if said.on_sent is None:
@@ -169,9 +169,14 @@ async def session_messages(
         session.unfollow(follower)
 
 
-async def _push_changes(follower: ListFollower, outbox: "asyncio.Queue[Push]") -> None:
+async def _push_changes(
+    follower: ListFollower, outbox: "asyncio.Queue[Push]", session: McpSession, tasks: CoreTasks
+) -> None:
     async for change in follower:
-        await outbox.put(Push(_change(change)))
+        is_task = change.startswith(TASK_CHANGE)
+        message = await tasks.status(change[len(TASK_CHANGE) :], session) if is_task else _change(change)
+        if message is not None:
+            await outbox.put(Push(message))
 
 
 def _change(change: str, meta: dict[str, Any] | None = None) -> bytes:
@@ -227,15 +232,15 @@ async def subscription_messages(
             honoured["resourceSubscriptions"] = list(followed)
         if tasks.ids is not None:
             honoured["taskIds"] = list(tasks.ids)
-        with tasks.watched(lambda task: follower.offer(f"{_TASK}{task}")):
+        with tasks.watched(lambda task: follower.offer(f"{TASK_CHANGE}{task}")):
             yield _message(notification(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta}))
             for task in tasks.ids or ():
-                follower.offer(f"{_TASK}{task}")
+                follower.offer(f"{TASK_CHANGE}{task}")
             async for change in follower:
                 if change in lists or change.startswith(_UPDATED):
                     yield _message(_change(change, meta))
-                elif change.startswith(_TASK):
-                    news = await tasks.tasks.news(change[len(_TASK) :], caller, seen, meta=meta)
+                elif change.startswith(TASK_CHANGE):
+                    news = await tasks.tasks.news(change[len(TASK_CHANGE) :], caller, seen, meta=meta)
                     if news is not None:
                         yield _message(news)
         yield _message(response(request.id, stamped(b"", revision=MODERN, meta=meta)))

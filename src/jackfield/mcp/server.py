@@ -93,6 +93,7 @@ class McpServer:
         self._scenario = scenario
         self._definitions = Definitions()
         self.tasks = tasks
+        self.core_tasks = core_tasks
         self.client_requests = ClientRequests()
         self._calling = ToolCalls(
             catalog, pipeline, client_requests=self.client_requests, tasks=tasks, core_tasks=core_tasks, url=url
