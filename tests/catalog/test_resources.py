@@ -10,13 +10,8 @@ from msgspec import Raw
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.kinds import TEMPLATE, pins_of
 from jackfield.catalog.pins import Pins, pinnable
-from jackfield.catalog.resources import (
-    ResourceSnapshot,
-    ResourceView,
-    changed_for,
-    merge_resources,
-    resource_changes,
-)
+from jackfield.catalog.resource_view import ResourceView, changed_for
+from jackfield.catalog.resources import ResourceSnapshot, merge_resources, resource_changes
 from jackfield.catalog.view import visibility_of
 from jackfield.errors import DefinitionChanged, ResourceNotFound, Unavailable
 from jackfield.model.resource import Resource

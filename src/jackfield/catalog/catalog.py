@@ -25,12 +25,8 @@ from jackfield.catalog.moment import Merging, Moment, Stored
 from jackfield.catalog.name_history import Names
 from jackfield.catalog.names import CatalogNotice, Identity, KeptNames
 from jackfield.catalog.pins import Pins
-from jackfield.catalog.resources import (
-    ResourceView,
-    changed_for,
-    is_cut,
-    resource_changes,
-)
+from jackfield.catalog.resource_view import ResourceView, changed_for
+from jackfield.catalog.resources import is_cut, resource_changes
 from jackfield.catalog.search import Index
 from jackfield.catalog.view import View, Visibility, visibility_of
 from jackfield.errors import InvalidArguments

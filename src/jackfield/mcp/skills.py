@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from jackfield.catalog.catalog import Catalog
-from jackfield.catalog.resources import ResourceView
+from jackfield.catalog.resource_view import ResourceView
 from jackfield.catalog.skills import OfferedSkill, offered_skill
 from jackfield.errors import Refused, SourceUnavailable
 from jackfield.http.response import encode
