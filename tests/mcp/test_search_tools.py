@@ -107,3 +107,4 @@ async def test_a_search_that_is_none_is_told_so(tmp_path: Path, arguments: dict[
         result = await search(scene, arguments)
         assert result["isError"] is True
         assert "search_tools cannot take these arguments" in result["content"][0]["text"]
+        assert "$" not in result["content"][0]["text"]

@@ -43,7 +43,9 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGatewa
 def test_the_table_has_name_source_category_and_what_each_tool_does(gateway_project: RunningGateway) -> None:
     done = run_cli("tools", cwd=gateway_project.folder)
     assert (done.returncode, done.stderr) == (0, "")
-    rows = {line.split()[0]: line.split(maxsplit=3)[1:] for line in done.stdout.splitlines()}
+    header, *lines = done.stdout.splitlines()
+    assert header.split() == ["NAME", "SOURCE", "CATEGORY", "DESCRIPTION"]
+    rows = {line.split()[0]: line.split(maxsplit=3)[1:] for line in lines}
     assert rows["add"] == ["local", "maths", "Add two whole numbers."]
     assert rows["confirm"] == ["internal", "-", "Give the arguments back as they are."]
     assert list(rows) == sorted(rows)
@@ -53,7 +55,7 @@ def test_the_table_has_name_source_category_and_what_each_tool_does(gateway_proj
 @TOOLS
 def test_search_gives_the_best_first(gateway_project: RunningGateway) -> None:
     done = run_cli("tools", "--search", "whole numbers", cwd=gateway_project.folder)
-    assert done.stdout.splitlines()[0].startswith("add ")
+    assert done.stdout.splitlines()[1].startswith("add ")
     assert "boom" not in done.stdout
 
 

@@ -77,11 +77,12 @@ def state_lines(states: Sequence[ScenarioState]) -> list[str]:
     """Name, status, number of tools, last check, error."""
     if not states:
         return ["No sources. Add one to the config: [sources.NAME]."]
-    rows = [
+    rows = [("NAME", "STATUS", "TOOLS", "CHECKED", "ERROR")]
+    rows += [
         (
             escape(state.scenario),
             _status(state),
-            counted(state.tool_count, "tool"),
+            str(state.tool_count),
             state.last_checked or "never",
             escape(state.error or ""),
         )

@@ -106,7 +106,8 @@ def catalog_lines(tools: Sequence[ToolInfo]) -> list[str]:
     """Name, source, category, description."""
     if not tools:
         return ["No tools."]
-    rows = [
+    rows = [("NAME", "SOURCE", "CATEGORY", "DESCRIPTION")]
+    rows += [
         (tool.name, escape(tool.source), escape(tool.category or "-"), first_line(tool.description)) for tool in tools
     ]
     return table(rows, styles=("bold", "dim", "cyan"))

@@ -16,6 +16,7 @@ from jackfield.http.response import encode
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import BUILTIN, SESSION_TOOLS, Tool
+from jackfield.protocol.json_bodies import bad_value
 from jackfield.sessions.caller_tools import CallerDeclaration, read_declared
 from jackfield.sessions.records import LONGEST_WAIT, answer_in, events_page, opened_session, taken
 from jackfield.sessions.registry import SessionRegistry
@@ -220,7 +221,8 @@ def _read(invocation: Invocation) -> _Arguments:
     try:
         return msgspec.convert(invocation.arguments, _Arguments)
     except msgspec.ValidationError as fault:
-        raise BadRequest(f"{invocation.tool.name} cannot take these arguments: {fault}") from None
+        said = bad_value(fault, what="The input", into=_Arguments).message
+        raise BadRequest(f"{invocation.tool.name} cannot take these arguments: {said}") from None
 
 
 def _caller(invocation: Invocation) -> Principal:

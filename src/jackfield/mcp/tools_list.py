@@ -23,6 +23,7 @@ from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from jackfield.model.text import counted
 from jackfield.model.tool import BUILTIN, Tool, ToolKind
+from jackfield.protocol.json_bodies import bad_value
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from jackfield.protocol.manifest import parameters_of
 
@@ -207,7 +208,8 @@ def search_request(arguments: dict[str, Any], *, principal: Principal) -> CallRe
     try:
         wanted = msgspec.convert(arguments, SearchArguments)
     except msgspec.ValidationError as fault:
-        raise BadRequest(f"search_tools cannot take these arguments: {fault}") from None
+        said = bad_value(fault, what="The input", into=SearchArguments).message
+        raise BadRequest(f"search_tools cannot take these arguments: {said}") from None
     return CallRequest(
         tool=SEARCH_TOOLS,
         arguments=msgspec.to_builtins(wanted),
