@@ -81,6 +81,8 @@ async def test_what_a_task_asks_is_put_to_the_client_that_waits_for_its_result(t
             return bool((await scene.ask_in(session, "tasks/get", taskId=task))["status"] == "input_required")
 
         await eventually_async(asks)
+        (listed_task,) = (await scene.ask_in(session, "tasks/list"))["tasks"]
+        assert listed_task["status"] == "input_required"
         body = {"jsonrpc": "2.0", "id": 8, "method": "tasks/result", "params": {"taskId": task}}
         headers = {"x-api-key": "key-of-the-scene", "accept": "application/json, text/event-stream", **session}
         async with scene.http.stream("POST", "/mcp", json=body, headers=headers) as response:

@@ -91,9 +91,15 @@ class CoreTasks:
         cursor = None if asked.params.get("cursor") is None else text_param(asked.params, "cursor")
         mine = CallFilter(principal=caller.principal.on_record, kind=CallKind.TOOL)
         page = await self._store.read(partial(call_page, mine, limit=PAGE, cursor=cursor))
-        tasks = [self._task(FollowedCall(call=call), caller.capabilities) for call in page.calls if is_task(call)]
+        found = [await self._followed(call) for call in page.calls if is_task(call)]
+        tasks = [self._task(one, caller.capabilities) for one in found]
         following = {} if page.next_cursor is None else {"nextCursor": page.next_cursor}
         return encode({"tasks": tasks, **following})
+
+    async def _followed(self, call: Call) -> FollowedCall:
+        """With what is beside its row: only a call that is pending asks or says something."""
+        found = await self._store.read(partial(followed_call, call.id)) if call.status is CallStatus.PENDING else None
+        return found or FollowedCall(call=call)
 
     async def cancel(self, asked: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         """`tasks/cancel`: the task is cancelled when this is answered."""
