@@ -41,7 +41,7 @@ def main() -> int:
             plan = Plan(
                 tools=tools,
                 folder=Path(folder),
-                revisions=tuple(given.revision or REVISIONS),
+                revisions=tuple(given.revision or (REVISIONS[:-1] if given.legacy_upstream else REVISIONS)),
                 subjects=tuple(given.subject or ()),
                 only=tuple(given.scenario or ()),
                 legacy=given.legacy_upstream,
@@ -66,7 +66,9 @@ def _arguments() -> Namespace:
     parser.add_argument("--revision", action="append", choices=REVISIONS, help="this one only; may be given twice")
     parser.add_argument("--subject", action="append", metavar="NAME", help=f"one of {', '.join(SUBJECTS)}; may repeat")
     parser.add_argument("--scenario", action="append", metavar="NAME", help="this one only; may be given twice")
-    parser.add_argument("--legacy-upstream", action="store_true", help="the server behind the gateway is of 2025")
+    parser.add_argument(
+        "--legacy-upstream", action="store_true", help="the server behind is of 2025, without extensions"
+    )
     parser.add_argument("--write", action="store_true", help=WRITE)
     given = parser.parse_args()
     if given.write and (given.scenario or given.legacy_upstream):
