@@ -56,7 +56,7 @@ wire: dev-env ## dump the wire behaviour as JSON; ARGS="--compare OLD NEW" print
 stress: dev-env ## run the stress tests: races at the deadline, kill -9 under load; ARGS="--only kills"
 	@$(BIN)/python -m stress $(ARGS)
 
-conformance: dev-env ## run the MCP conformance suite and Inspector; needs npm; ARGS="--revision 2026-07-28"
+conformance: dev-env ## run the MCP conformance suite, other servers and clients; needs npm; ARGS="--leg server --subject jackfield"
 	@$(BIN)/python -m conformance $(ARGS)
 
 clients: dev-env ## run Codex, opencode and other clients against a gateway; needs npm; ARGS="--only codex"
