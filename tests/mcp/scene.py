@@ -170,7 +170,10 @@ class Scene:
         """One POST with exactly these headers beside the usual ones; a body of bytes goes as it is."""
         sent = {"x-api-key": key, "accept": BOTH, "content-type": "application/json", **(headers or {})}
         content = {"content": body} if isinstance(body, bytes) else {"json": body}
-        return await self.http.post(self.path, headers=sent, **content)
+        answer = await self.http.post(self.path, headers=sent, **content)
+        if answer.headers.get("content-type", "").startswith("text/event-stream"):
+            answer.json = partial(last_message, answer)  # type: ignore[method-assign]
+        return answer
 
     async def ask(
         self,

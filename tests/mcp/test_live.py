@@ -90,7 +90,7 @@ async def test_a_call_that_lasts_is_answered_as_json_when_nothing_came_before(tm
     async with mcp_scene(tmp_path) as scene, asyncio.timeout(10):
         asking = asyncio.create_task(scene.ask("tools/call", {"name": "hold"}))
         await scene.source.started.wait()
-        await asyncio.wait((asking,), timeout=0.1)  # longer than a short call
+        await asyncio.wait((asking,), timeout=0.6)  # longer than a short call
         scene.source.release.set()
         answer = await asking
         assert answer.headers["content-type"] == "application/json"
@@ -100,6 +100,7 @@ async def test_a_call_that_lasts_is_answered_as_json_when_nothing_came_before(tm
 @pytest.mark.parametrize("era", ["session", "subscription"])
 async def test_silence_is_filled_with_pings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, era: str) -> None:
     monkeypatch.setattr("jackfield.mcp.exchange.PING_EVERY", 0.05)
+    monkeypatch.setattr("jackfield.mcp.api.SOON", 0.05)
     async with mcp_scene(tmp_path) as scene, asyncio.timeout(10):
         session = await scene.shake_hands() if era == "session" else {}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "hold"}}
