@@ -143,7 +143,7 @@ async def _working_key(before: str | None, mcp_client: McpClient, options: Names
     try:
         entry = json.loads(before or "{}")[mcp_client.servers][options.name]
         key = str(entry["headers"]["Authorization"]).removeprefix("Bearer ")
-        if not str(entry["url"]).startswith(f"{address.url}/mcp"):
+        if entry["url"] != f"{address.url}{mcp_path(options.group)}":
             return None
         async with Client(address.url, key, timeout=PROBE_TIMEOUT, retries=0) as client:
             return None if (await client.identity()).is_admin else key
@@ -151,14 +151,17 @@ async def _working_key(before: str | None, mcp_client: McpClient, options: Names
         return None
 
 
+def mcp_path(group: str | None) -> str:
+    return "/mcp" if group is None else f"/mcp/{group}"
+
+
 def entry_for(
     client: McpClient, address: Address, *, key_variable: str | None, group: str | None = None
 ) -> dict[str, Any]:
     """The client's entry for this gateway."""
-    path = "/mcp" if group is None else f"/mcp/{group}"
     key = client.variable % key_variable if key_variable else address.key
     kind = {"type": "http"} if client.has_type else {}
-    return {**kind, "url": f"{address.url}{path}", "headers": {"Authorization": f"Bearer {key}"}}
+    return {**kind, "url": f"{address.url}{mcp_path(group)}", "headers": {"Authorization": f"Bearer {key}"}}
 
 
 def with_server(before: str | None, path: Path, *, client: McpClient, name: str, entry: dict[str, Any]) -> str:

@@ -140,8 +140,8 @@ class Reading:
 
     async def complete(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         ref, argument = object_param(request.params, "ref"), object_param(request.params, "argument")
-        text_param(argument, "name")
-        text_param(argument, "value")
+        if not isinstance(argument.get("name"), str) or not isinstance(argument.get("value"), str):
+            raise RpcError(INVALID_PARAMS, "'params.argument' needs a 'name' and a 'value', both strings. Add them.")
         operation, source, name = self._referred(ref, caller)
         context = object_param(request.params, "context") or None
         wanted = CompletionRequest(operation=operation, name=name, argument=argument, context=context)

@@ -56,6 +56,8 @@ class FolderScan(Struct, frozen=True, kw_only=True):
     files: dict[str, FoundFile] = {}
     """By URI."""
     faults: tuple[str, ...] = ()
+    is_there: bool = True
+    """Whether there is such a folder."""
 
 
 class SkillFolder(Globs):
@@ -83,7 +85,8 @@ class SkillFolder(Globs):
         """Every skill, and a sentence for each that cannot be offered."""
         faults: list[str] = []
         if not self.root.is_dir():
-            return FolderScan(faults=(f"There is no folder {self.root}. Make it, or correct the source's path.",))
+            why = f"There is no folder {self.root}. Make it, or correct the source's path."
+            return FolderScan(faults=(why,), is_there=False)
         found = sorted(self._walk(faults))
         roots = sorted({path.parent for path in found if path.name == SKILL_FILE})
         prefix = (self.root.resolve().name,) if self.root in roots else ()

@@ -17,7 +17,7 @@ from jackfield.model.resource import Resource
 from jackfield.model.skill import Skill, SkillFile
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.settings.parsing import parse_config
-from jackfield.sources.base import Invocation, Listing, SourceContext
+from jackfield.sources.base import Invocation, Listing, SourceContext, Unoffered
 from jackfield.sources.foreign import shown
 from jackfield.sources.skills.entries import MAX_BYTES, mismatch
 from jackfield.sources.skills.folder import FoundFile, SkillFolder, read_file, text_of
@@ -73,7 +73,8 @@ class SkillsSource:
         self._files = {file.uri: (skill, file) for skill in self._skills for file in skill.files or ()}
         resources = tuple(self._resource(skill, file) for skill, file in self._files.values())
         self._resources = self._resources if resources == self._resources else resources
-        return Listing(skills=self._skills, resources=self._resources, faults=scan.faults)
+        broken = () if scan.is_there else tuple(Unoffered(why=why, is_broken=True) for why in scan.faults)
+        return Listing(skills=self._skills, resources=self._resources, faults=scan.faults, unoffered=broken)
 
     def _resource(self, skill: Skill, file: SkillFile) -> Resource:
         found = self._found[file.uri]
