@@ -123,7 +123,9 @@ class KillableGateway:
         self._folder.mkdir(parents=True, exist_ok=True)
         files = {"tools/t.py": TOOLS}
         self.gateway = await asyncio.to_thread(start_gateway, self._folder, CONFIG, env=self._env, files=files)
-        listed = (await self.ask("GET", "/api/v1/tools")).json()["tools"]
+        answered = await self.ask("GET", "/api/v1/tools")
+        assert answered.status_code == 200, answered.text
+        listed = answered.json()["tools"]
         self.tools = {tool["name"]: (tool["version"], tool["source"]) for tool in listed}
 
     def kill(self) -> None:

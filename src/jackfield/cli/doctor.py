@@ -70,9 +70,13 @@ class Finding(Struct, frozen=True, kw_only=True):
   jackfield doctor --config demo/jackfield.toml --json""",
 )
 async def doctor(options: Namespace) -> int:
-    # What a failing source logs is in the findings.
-    logging.getLogger("jackfield").setLevel(logging.CRITICAL)
-    findings = await examine(options.config)
+    logger = logging.getLogger("jackfield")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)  # what a failing source logs is in the findings
+    try:
+        findings = await examine(options.config)
+    finally:
+        logger.setLevel(before)
     faults = sum(finding.level is Level.FAULT for finding in findings)
     if options.json:
         print_json({"healthy": not faults, "findings": findings})

@@ -1,9 +1,11 @@
 """Names for new things: sortable by time, unguessable enough not to collide, readable by their prefix."""
 
+import os
 import time
 from random import Random
 
 _random = Random()  # noqa: S311 - seeded by the system; an id need not be a secret, only its own
+os.register_at_fork(after_in_child=_random.seed)  # two processes that begin alike must not name things alike
 
 
 def new_id(prefix: str) -> str:
