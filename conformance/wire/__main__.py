@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 from conformance.wire.comparison import differences, schema_names
 from conformance.wire.project import serving
+from conformance.wire.requests import request_all
 from conformance.wire.snapshot import Snapshot
-from conformance.wire.visits import visit_all
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def _snapshot(path: Path) -> dict[str, object]:
         serving(path.resolve(), Path(folder) / "project") as url,
         closing(Snapshot(url)) as snapshot,
     ):
-        return visit_all(snapshot)
+        return request_all(snapshot)
 
 
 def _compare(old: dict[str, object], new: dict[str, object], *, texts: bool) -> int:

@@ -235,3 +235,11 @@ async def test_a_refusal_says_where_the_key_is_changed(tmp_path: Path) -> None:
             refused = await client.delete(f"/api/v1/keys/{name}")
             assert refused.status_code == 409
             assert said in refused.json()["error"]["message"]
+
+
+async def test_a_wrong_name_or_scope_is_told_in_words(tmp_path: Path) -> None:
+    async with gateway_on(tmp_path) as client:
+        named = await client.post("/api/v1/keys", json={"name": "a b"})
+        assert "1 to 64 letters, digits" in named.json()["error"]["message"]
+        scoped = await client.post("/api/v1/keys", json={"name": "a", "scopes": ["all"]})
+        assert "admin, call, read, answer, agent:NAME or worker:GLOB" in scoped.json()["error"]["message"]

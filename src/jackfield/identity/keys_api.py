@@ -23,7 +23,23 @@ MOST_NAMED = 500
 LONGEST_LIFE = 10 * 366 * 86_400
 _NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}(?![\\s\\S])"
 _SCOPE_PATTERN = "^(admin|call|read|answer|(agent|worker):[^\\u0000]+)(?![\\s\\S])"
-ScopeName = Annotated[str, Meta(max_length=300, pattern=_SCOPE_PATTERN)]
+KeyName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        pattern=_NAME_PATTERN,
+        description="1 to 64 letters, digits, '_', '.', '@' or '-', the first of them a letter or digit",
+    ),
+]
+ScopeName = Annotated[
+    str,
+    Meta(
+        max_length=300,
+        pattern=_SCOPE_PATTERN,
+        description="admin, call, read, answer, agent:NAME or worker:GLOB",
+    ),
+]
 _TEXT = "^[^\\u0000]*(?![\\s\\S])"
 Names = Annotated[
     tuple[Annotated[str, Meta(min_length=1, max_length=256, pattern=_TEXT)], ...], Meta(max_length=MOST_NAMED)
@@ -36,7 +52,7 @@ CheckNames = Callable[[KeyRights], Awaitable[None]]
 class KeyBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new key. A list that is left out limits nothing; an empty one allows nothing."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=64, pattern=_NAME_PATTERN)]
+    name: KeyName
     scopes: Annotated[tuple[ScopeName, ...], Meta(min_length=1, max_length=50)] = ("call",)
     tools: Names | None = None
     groups: Names | None = None

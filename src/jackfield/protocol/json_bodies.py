@@ -119,7 +119,8 @@ def _choices_of(into: type[Any], key: str | None) -> list[str]:
 
 
 def _type_of(into: type[Any], key: str | None) -> Any:
-    """The type of a struct's key; None if there is none."""
+    """The type of a struct's key, or of the list that an item such as `key[0]` is in; None if there is none."""
+    key = None if key is None else key.partition("[")[0]
     try:
         return next((field.type for field in msgspec.structs.fields(into) if field.encode_name == key), None)
     except TypeError:  # not a struct

@@ -1,15 +1,13 @@
-"""The requests of the snapshot: every route with good and bad input, and every kind of stream."""
+"""Requests of agents, spaces, Responses, MCP, sessions, and what comes over their streams and sockets."""
 
 import json
-import sys
 import time
-import traceback
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from conformance.wire.calls import acting, is_event
 from conformance.wire.project import KEYS
 from conformance.wire.snapshot import Snapshot, normal
 
@@ -24,283 +22,6 @@ KEPT_TOOL = {
     "executionType": "internal",
     "visible": False,
 }
-NOT_A_CALL = "call_00000000000000000000000000000000"
-
-
-def visit_all(snapshot: Snapshot) -> dict[str, Any]:
-    """Everything, in an order in which one thing can build on another."""
-    document = snapshot.ask("openapi", "GET", "/openapi.json")
-    snapshot.taken.clear()
-    for part in PARTS:
-        sys.stderr.write(f"{part.__name__}\n")
-        try:
-            part(snapshot)
-        except Exception as fault:  # noqa: BLE001 - an answer that the next request cannot build on is a difference too
-            sys.stderr.write(f"{traceback.format_exc()}\n")
-            snapshot.keep(f"{part.__name__} broke off", {"fault": normal(repr(fault))})
-    sys.stderr.write("every_route\n")
-    every_route(snapshot, document)
-    metrics(snapshot)
-    return {"openapi": normal(document), "requests": snapshot.taken}
-
-
-def keys(s: Snapshot) -> None:
-    for key in (None, "wrong", *KEYS):
-        s.ask(f"keys: calls as {key}", "GET", "/api/v1/calls?limit=1", key=key)
-        s.ask(f"keys: execute as {key}", "POST", "/api/v1/tools/add/execute", {"arguments": {"a": 1}}, key=key)
-        s.ask(f"keys: boom as {key}", "POST", "/api/v1/tools/boom/execute", {}, key=key)
-        s.ask(f"keys: agents as {key}", "GET", "/api/agents/concierge", key=key)
-        s.ask(f"keys: sources as {key}", "GET", "/api/v1/sources/local", key=key)
-        s.ask(f"keys: login as {key}", "GET", "/api/login", key=key)
-    s.ask("keys: x-api-key", "GET", "/api/login", key=None, headers={"x-api-key": KEYS["caller"]})
-    s.ask("keys: x-secret-key", "GET", "/api/login", key=None, headers={"x-secret-key": KEYS["caller"]})
-    s.ask("keys: wrong host", "GET", "/healthz", headers={"host": "evil.example"})
-    s.ask("keys: wrong origin", "GET", "/api/v1/tools", headers={"origin": "http://evil.example"})
-    s.ask("keys: log in by key", "POST", "/api/login", {})
-    s.ask("keys: log in by a wrong code", "POST", "/api/login", {"code": "nope"}, key=None)
-    s.ask("keys: log in badly", "POST", "/api/login", {"code": 5}, key=None)
-    s.ask("keys: log out", "POST", "/api/logout", key=None)
-
-
-def routes_without_input(s: Snapshot) -> None:
-    for path in ("/healthz", "/readyz", "/", "/icon.svg", "/page.css", "/page.js", "/no/such/path", "/assets/none.js"):
-        s.ask(f"open: {path}", "GET", path, key=None)
-    s.ask("readyz with a key", "GET", "/readyz")
-    for path in ("/api/console/tools", "/api/console/tools/none.js", "/api/v1/sources", "/api/v1/sources/local"):
-        s.ask(f"listing: {path}", "GET", path)
-    for path in (
-        "/api/v1/sources/none",
-        "/api/v1/workers",
-        "/api/v1/workers/none/log",
-        "/v1/models",
-        "/v1/models/demo",
-    ):
-        s.ask(f"listing: {path}", "GET", path)
-    s.ask("listing: no model", "GET", "/v1/models/none")
-    s.ask("method not allowed", "DELETE", "/healthz")
-    s.ask("method not allowed, tools", "PATCH", "/api/v1/tools")
-    s.ask("head", "HEAD", "/healthz")
-    s.ask("options", "OPTIONS", "/api/v1/tools", headers={"origin": "http://evil.example"})
-
-
-def tools(s: Snapshot) -> None:
-    listed = s.ask("tools: all", "GET", "/api/v1/tools")
-    s.ask("tools: all for a limited key", "GET", "/api/v1/tools", key="limited")
-    for tool in listed["tools"]:
-        s.ask(f"tools: {tool['name']}", "GET", f"/api/v1/tools/{tool['name']}")
-    s.ask("tools: unknown", "GET", "/api/v1/tools/none")
-    s.ask("tools: search", "GET", "/api/v1/tools/search?q=add+numbers&limit=3")
-    for query in ("", "?q=", "?q=x&limit=0", "?q=x&limit=a", "?q=x&more=1", "?q=zzzzzz"):
-        s.ask(f"tools: search {query}", "GET", f"/api/v1/tools/search{query}")
-    for path in ("/api/v1/tools/add/diff", "/api/v1/tools/up_test_simple_text/diff", "/api/v1/sources/upstream/diff"):
-        s.ask(f"pins: {path}", "GET", path)
-    s.ask("pins: accept one", "POST", "/api/v1/tools/up_test_simple_text/accept", {})
-    s.ask("pins: accept an own one", "POST", "/api/v1/tools/add/accept", {})
-    s.ask("pins: accept with a wrong digest", "POST", "/api/v1/tools/up_test_simple_text/accept", {"digest": "x"})
-    s.ask("pins: accept all", "POST", "/api/v1/sources/upstream/accept", {})
-    s.ask("pins: accept of no source", "POST", "/api/v1/sources/none/accept", {})
-
-
-def executing(s: Snapshot) -> None:
-    good: dict[str, Mapping[str, Any]] = {
-        "add": {"a": 2, "b": 3},
-        "echo": {"text": "ü"},
-        "nothing": {},
-        "boom": {"reason": "out of luck"},
-        "sleeper": {},
-        "steps": {},
-        "settings": {},
-        "in_worker": {"text": "x"},
-        "worker_boom": {},
-        "fetch": {"q": "x"},
-        "fetch_broken": {},
-        "getOrder": {"id": 7},
-        "show_chart": {"title": "T"},
-        "up_test_simple_text": {},
-        "up_test_image_content": {},
-        "up_test_multiple_content_types": {},
-        "up_test_error_handling": {},
-        "job": {},
-        "asleep": {},
-        "none": {},
-    }
-    for tool, arguments in good.items():
-        _execute(s, f"execute: {tool}", tool, arguments)
-    wrong: dict[str, dict[str, Any]] = {"a type": {"a": "x"}, "a lack": {}, "too many": {"a": 1, "z": 2}}
-    for name, bad in wrong.items():
-        _execute(s, f"execute: add with {name} wrong", "add", bad)
-    path = "/api/v1/tools/add/execute"
-    bodies: dict[str, Any] = {"a list": [1], "unknown field": {"argumnts": {}}, "wrong arguments": {"arguments": 5}}
-    for name, body in bodies.items():
-        s.ask(f"execute: body is {name}", "POST", path, body)
-    s.ask("execute: no JSON", "POST", path, content=b"{", headers={"content-type": "application/json"})
-    s.ask("execute: not JSON", "POST", path, content=b"a=1", headers={"content-type": "text/plain"})
-    s.ask("execute: no body", "POST", path)
-    s.ask("execute: latin", "POST", path, content=b'{"a": "\xff"}', headers={"content-type": "application/json"})
-    _execute(s, "execute: rare", "rare", {})
-    _execute(s, "execute: rare again", "rare", {})
-    more = {"agent": "concierge", "run_id": "run_x", "space_id": "lobby", "chat_id": "c"}
-    s.ask("execute: with an agent and a space", "POST", path, {"arguments": {"a": 1}, **more})
-    for turn in ("first", "again", "other body"):
-        body = {"arguments": {"a": 2 if turn == "other body" else 1}}
-        s.ask(f"execute: idempotency key, {turn}", "POST", path, body, headers={"idempotency-key": "k1"})
-    s.ask("execute: idempotency key too long", "POST", path, {}, headers={"idempotency-key": "k" * 300})
-    large = _execute(s, "execute: large", "large", {})
-    for query in ("", "?limit=1024", "?offset=99999999", "?limit=0"):
-        s.ask(f"large result {query}", "GET", f"/api/v1/calls/{large['call_id']}/result{query}")
-    call = _execute(s, "execute: for its record", "add", {"a": 1})["call_id"]
-    s.ask("calls: one", "GET", f"/api/v1/calls/{call}")
-    s.ask("calls: its result", "GET", f"/api/v1/calls/{call}/result")
-    s.ask("calls: of another key", "GET", f"/api/v1/calls/{call}", key="limited")
-    s.ask("calls: unknown", "GET", f"/api/v1/calls/{NOT_A_CALL}")
-    s.ask("calls: wait too long", "GET", f"/api/v1/calls/{call}?wait=100000")
-    for query in (
-        "?tool=add&limit=2",
-        "?status=failed&limit=3",
-        "?status=nonsense",
-        "?limit=0",
-        "?cursor=x&limit=1",
-        "?x=1",
-    ):
-        s.ask(f"calls: {query}", "GET", f"/api/v1/calls{query}")
-    s.ask("calls: cancel a settled one", "POST", f"/api/v1/calls/{call}/cancel")
-    s.ask("calls: cancel none", "POST", f"/api/v1/calls/{NOT_A_CALL}/cancel")
-    s.ask("workers: all", "GET", "/api/v1/workers")
-    s.ask(
-        "by scenario", "POST", "/api/v1/tools/execute", {"scenario": "local", "tool_name": "add", "arguments": {"a": 1}}
-    )
-    s.ask("by scenario: unknown", "POST", "/api/v1/tools/execute", {"scenario": "none", "tool_name": "add"})
-    s.ask("by scenario: badly", "POST", "/api/v1/tools/execute", {"tool_name": ""})
-
-
-def _execute(s: Snapshot, name: str, tool: str, arguments: Mapping[str, Any], *, key: str = "admin") -> Any:
-    return s.ask(name, "POST", f"/api/v1/tools/{tool}/execute", {"arguments": arguments}, key=key)
-
-
-def kept_tools(s: Snapshot) -> None:
-    s.ask("kept: create", "POST", "/api/v1/tools", KEPT_TOOL)
-    s.ask("kept: create again", "POST", "/api/v1/tools", KEPT_TOOL)
-    s.ask("kept: create as caller", "POST", "/api/v1/tools", {**KEPT_TOOL, "name": "k2"}, key="caller")
-    for name, body in {"no name": {"description": "x"}, "a bad kind": {**KEPT_TOOL, "executionType": "x"}}.items():
-        s.ask(f"kept: create with {name}", "POST", "/api/v1/tools", body)
-    s.ask(
-        "kept: a bad schema", "POST", "/api/v1/tools", {**KEPT_TOOL, "name": "k3", "inputSchema": {"type": "nonsense"}}
-    )
-    s.ask("kept: call", "POST", "/api/v1/tools/kept/execute", {"arguments": {"x": 1}})
-    s.ask("kept: change", "PUT", "/api/v1/tools/kept", {"description": "Changed."})
-    s.ask("kept: change a tool of the config", "PUT", "/api/v1/tools/fetch", {"description": "Changed."})
-    s.ask("kept: change none", "PUT", "/api/v1/tools/none", {"description": "Changed."})
-    s.ask("kept: remove", "DELETE", "/api/v1/tools/kept")
-    s.ask("kept: remove again", "DELETE", "/api/v1/tools/kept")
-    declared = [{"name": "declared", "description": "D", "inputSchema": {"type": "object"}}]
-    s.ask("declared: put", "PUT", "/api/v1/sources/server/tools", {"tools": declared})
-    s.ask("declared: badly", "PUT", "/api/v1/sources/server/tools", {"tools": [{"name": 5}]})
-    s.ask("declared: over a source of the config", "PUT", "/api/v1/sources/local/tools", {"tools": declared})
-    s.ask("declared: none left", "PUT", "/api/v1/sources/server/tools", {"tools": []})
-
-
-def preferences(s: Snapshot) -> None:
-    tool = {"scenario": "local", "tool_name": "echo"}
-    s.ask("set: before", "GET", "/api/v1/tools/set?chat_id=c1")
-    s.ask("set: scenarios", "GET", "/api/v1/tools/scenarios")
-    s.ask("set: disable", "POST", "/api/v1/tools/config", {**tool, "enabled": False, "chat_id": "c1"})
-    s.ask("set: disabled call", "POST", "/api/v1/tools/echo/execute", {"arguments": {"text": "x"}, "chat_id": "c1"})
-    s.ask("set: disable badly", "POST", "/api/v1/tools/config", {**tool, "enabled": "no"})
-    s.ask(
-        "set: disable an unknown tool", "POST", "/api/v1/tools/config", {**tool, "tool_name": "none", "enabled": False}
-    )
-    s.ask("set: ask first", "POST", "/api/v1/tools/config/approval", {**tool, "approval_override": "require"})
-    s.ask("set: ask wrongly", "POST", "/api/v1/tools/config/approval", {**tool, "approval_override": "maybe"})
-    s.ask("set: call asks first", "POST", "/api/v1/tools/echo/execute", {"arguments": {"text": "x"}})
-    for chat in ("&chat_id=c1", ""):
-        s.ask(f"set: reset {chat}", "DELETE", f"/api/v1/tools/config?scenario=local&tool_name=echo{chat}")
-    s.ask("set: reset badly", "DELETE", "/api/v1/tools/config")
-    s.ask("set: refresh", "POST", "/api/v1/tools/refresh")
-    s.ask("set: as caller", "GET", "/api/v1/tools/set", key="caller")
-
-
-def pending(s: Snapshot) -> None:
-    for decision, body in {"approve": {"arguments": {"amount": 6}}, "reject": {"reason": "Too much."}}.items():
-        call = _execute(s, f"approval: asked, then {decision}", "guarded", {"amount": 5})["call_id"]
-        s.ask(f"approval: record before {decision}", "GET", f"/api/v1/calls/{call}")
-        s.ask(f"approval: {decision} as reader", "POST", f"/api/v1/calls/{call}/{decision}", body, key="reader")
-        s.ask(f"approval: {decision} badly", "POST", f"/api/v1/calls/{call}/{decision}", {"reason": 5, "arguments": 5})
-        s.ask(f"approval: {decision}", "POST", f"/api/v1/calls/{call}/{decision}", body)
-        s.ask(f"approval: after {decision}", "GET", f"/api/v1/calls/{call}?wait=10")
-        s.ask(f"approval: {decision} again", "POST", f"/api/v1/calls/{call}/{decision}", body)
-    s.ask("approval: of no call", "POST", f"/api/v1/calls/{NOT_A_CALL}/approve", {})
-    call = _execute(s, "approval: asked for wrong arguments", "guarded", {"amount": 5})["call_id"]
-    s.ask("approval: with wrong arguments", "POST", f"/api/v1/calls/{call}/approve", {"arguments": {"amount": "x"}})
-    s.ask("approval: cancelled", "POST", f"/api/v1/calls/{call}/cancel")
-    for name, value in {"null": None, "false": False, "an object": {"ok": True}}.items():
-        call_id, run = _later(s, f"results: asked for {name}")
-        s.ask(f"results: {name}", "POST", f"/api/runs/{run}/tool-results", {"callId": call_id, "result": value})
-        s.ask(f"results: {name} again", "POST", f"/api/runs/{run}/tool-results", {"callId": call_id, "result": value})
-        s.ask(f"results: record of {name}", "GET", f"/api/v1/calls/{call_id}")
-    call_id, run = _later(s, "results: asked for an error")
-    s.ask("results: of another run", "POST", "/api/runs/run_other/tool-results", {"callId": call_id, "result": 1})
-    s.ask("results: no call id", "POST", f"/api/runs/{run}/tool-results", {"result": 1})
-    s.ask("results: neither", "POST", f"/api/runs/{run}/tool-results", {"callId": call_id})
-    s.ask("results: both", "POST", f"/api/runs/{run}/tool-results", {"callId": call_id, "result": 1, "error": "x"})
-    s.ask("results: unknown call", "POST", f"/api/runs/{run}/tool-results", {"callId": NOT_A_CALL, "result": 1})
-    s.ask("results: as reader", "POST", f"/api/runs/{run}/tool-results", {"callId": call_id, "result": 1}, key="reader")
-    s.ask("progress", "POST", f"/api/v1/calls/{call_id}/progress", {"progress": 1, "total": 2, "message": "half"})
-    s.ask("progress badly", "POST", f"/api/v1/calls/{call_id}/progress", {"progress": "x"})
-    s.ask("progress of no call", "POST", f"/api/v1/calls/{NOT_A_CALL}/progress", {"progress": 1})
-    s.ask("results: an error", "POST", f"/api/runs/{run}/tool-results", {"callId": call_id, "error": "It broke."})
-    for tool, answer in {"job_later": {"fine": True}, "guarded": {"approve": True}}.items():
-        asked = _execute(s, f"callbacks: asked {tool}", tool, {"amount": 5} if tool == "guarded" else {})
-        record = s.ask(f"callbacks: record of {tool}", "GET", f"/api/v1/calls/{asked['call_id']}")["call"]
-        signed = str(next(record[url] for url in ("callback_url", "approval_url") if record.get(url)))
-        path = signed[signed.index("/api/v1/") :]
-        s.ask(f"callbacks: look at {tool}", "GET", path, key=None)
-        s.ask(f"callbacks: answer {tool}", "POST", path, answer, key=None)
-        s.ask(f"callbacks: answer {tool} again", "POST", path, answer, key=None)
-    s.ask("callbacks: wrong token", "POST", "/api/v1/callbacks/nonsense", {}, key=None)
-
-
-def _later(s: Snapshot, name: str, **more: Any) -> tuple[str, str]:
-    asked = s.ask(name, "POST", "/api/v1/tools/job_later/execute", {"arguments": {}, **more})
-    return asked["call_id"], asked["run_id"]
-
-
-def streams(s: Snapshot) -> None:
-    execute = "/api/v1/tools/{}/execute"
-    for tool in ("steps", "boom", "guarded"):
-        body = {"arguments": {"amount": 1} if tool == "guarded" else {}}
-        s.stream(f"stream: execute {tool}", execute.format(tool), method="POST", body=body, until=_is("call.result"))
-    act = _acting(s, "stream: a call beside", "POST", execute.format("steps"), {"arguments": {}})
-    s.stream("stream: calls", "/api/v1/calls/stream?tool=steps", until=_with_status("completed"), act=act)
-    act = _acting(s, "stream: a pending call beside", "POST", execute.format("job_later"), {"arguments": {}})
-    s.stream("stream: pending calls", "/api/v1/calls/stream?status=pending&tool=job_later", until=_any, act=act)
-    s.ask("stream: calls badly", "GET", "/api/v1/calls/stream?status=nonsense")
-    offered: list[Any] = []
-
-    def call_job() -> None:
-        offered.append(s.ask("stream: a call for a server", "POST", execute.format("job"), {"arguments": {"x": 1}}))
-
-    path = "/api/tools/stream?tools=job&client=c1"
-    s.stream("stream: tool server", path, until=lambda _, data: data.get("type") == "tool.call", act=call_job)
-    s.ask("stream: tool server badly", "GET", "/api/tools/stream?tools=")
-    s.ask("stream: tool server as reader", "GET", "/api/tools/stream?tools=job", key="reader")
-    act = _acting(s, "stream: another tool", "POST", "/api/v1/tools", {**KEPT_TOOL, "name": "kept_later"})
-    s.stream("stream: changes", "/api/v1/tools/changes", until=_is("tools.changed"), act=act)
-
-
-def _acting(s: Snapshot, name: str, method: str, path: str, body: Any) -> Callable[[], None]:
-    return lambda: s.ask(name, method, path, body)
-
-
-def _any(event: str, data: Any) -> bool:
-    return event != "connected" and not (isinstance(data, dict) and data.get("type") == "connected")
-
-
-def _is(name: str) -> Callable[[str, Any], bool]:
-    return lambda event, data: event.startswith(name) or (isinstance(data, dict) and data.get("type") == name)
-
-
-def _with_status(status: str) -> Callable[[str, Any], bool]:
-    return lambda _, data: f'"status": "{status}"' in json.dumps(data)
 
 
 def agents(s: Snapshot) -> None:
@@ -376,7 +97,9 @@ def spaces(s: Snapshot) -> None:
         s.ask(f"{ident}: read badly", "PATCH", f"{base}/{ident}/read", {"seq": "x"})
         s.ask(f"{ident}: remove a member", "DELETE", f"{base}/{ident}/members/ada")
         s.ask(f"{ident}: remove no member", "DELETE", f"{base}/{ident}/members/nobody")
-        s.stream(f"{ident}: stream from the start", f"{base}/{ident}/stream?afterSeq=0", until=_is("space.message"))
+        s.stream(
+            f"{ident}: stream from the start", f"{base}/{ident}/stream?afterSeq=0", until=is_event("space.message")
+        )
         s.ask(f"{ident}: stream badly", "GET", f"{base}/{ident}/stream?afterSeq=x")
         s.ask(f"{ident}: remove", "DELETE", f"{base}/{ident}")
         s.ask(f"{ident}: remove again", "DELETE", f"{base}/{ident}")
@@ -385,14 +108,14 @@ def spaces(s: Snapshot) -> None:
 
 def _a_cycle_in_the_lobby(s: Snapshot) -> None:
     path = "/api/spaces/lobby"
-    say = _acting(s, "lobby: ask", "POST", f"{path}/messages", {"entityId": "ada", "content": "please ask"})
-    s.stream("lobby: the agent asks", f"{path}/stream", until=_is("agent.inactive"), act=say)
+    say = acting(s, "lobby: ask", "POST", f"{path}/messages", {"entityId": "ada", "content": "please ask"})
+    s.stream("lobby: the agent asks", f"{path}/stream", until=is_event("agent.inactive"), act=say)
     _until_cycle(s, "concierge", 1)
     s.ask("lobby: messages", "GET", f"{path}/messages")
     calls = s.ask("lobby: what waits", "GET", "/api/v1/calls?tool=confirm&status=pending")["calls"]
     body = {"callId": calls[0]["id"], "result": {"confirmed": True}}
-    answer = _acting(s, "lobby: answer", "POST", f"/api/runs/{calls[0]['run_id']}/tool-results", body)
-    s.stream("lobby: the agent tells", f"{path}/stream", until=_is("agent.inactive"), act=answer)
+    answer = acting(s, "lobby: answer", "POST", f"/api/runs/{calls[0]['run_id']}/tool-results", body)
+    s.stream("lobby: the agent tells", f"{path}/stream", until=is_event("agent.inactive"), act=answer)
     _until_cycle(s, "concierge", 2)
     s.ask("lobby: messages at the end", "GET", f"{path}/messages")
     s.ask("lobby: what the agent remembers", "GET", "/api/agents/concierge/memories")
@@ -479,7 +202,7 @@ def responses(s: Snapshot) -> None:
         "responses: background", "POST", "/v1/responses", {"model": "demo", "input": "hi", "background": True}
     )
     path = f"/v1/responses/{background['id']}?stream=true&starting_after=1"
-    s.stream("responses: background resumed", path, until=_is("response.completed"))
+    s.stream("responses: background resumed", path, until=is_event("response.completed"))
     s.ask("responses: background at its end", "GET", f"/v1/responses/{background['id']}")
     s.ask("responses: remove", "DELETE", f"/v1/responses/{plain}")
     s.ask("responses: remove again", "DELETE", f"/v1/responses/{plain}")
@@ -574,7 +297,7 @@ def mcp_legacy(s: Snapshot) -> None:
     s.ask("mcp: no JSON-RPC", "POST", "/mcp", {"method": "ping"}, headers=session)
     s.ask("mcp: wrong accept", "POST", "/mcp", hello, headers={"accept": "text/html"})
     s.ask("mcp: another key's session", "POST", "/mcp", ready, headers=session, key="caller")
-    act = _acting(s, "mcp: a tool more", "POST", "/api/v1/tools", {**KEPT_TOOL, "name": "kept_for_mcp"})
+    act = acting(s, "mcp: a tool more", "POST", "/api/v1/tools", {**KEPT_TOOL, "name": "kept_for_mcp"})
     s.stream("mcp: listening", "/mcp", until=lambda *_: True, headers=session, act=act)
     s.ask("mcp: end of the session", "DELETE", "/mcp", headers=session)
     s.ask("mcp: after its end", "POST", "/mcp", ready, headers=session)
@@ -620,7 +343,7 @@ def sessions(s: Snapshot) -> None:
             s.ask("sessions: answer", "POST", f"{path}/tool-responses", body)
         return data.get("type") == "status" and bool(answered) and data.get("status") == "idle"
 
-    say = _acting(s, "sessions: say", "POST", f"{path}/messages", {"message": "lend"})
+    say = acting(s, "sessions: say", "POST", f"{path}/messages", {"message": "lend"})
     s.stream("sessions: events", f"{path}/events", until=until, act=say)
     again = {"request_id": answered[0]["request_id"] if answered else "none", "result": 1}
     s.ask("sessions: answer again", "POST", f"{path}/tool-responses", again)
@@ -640,51 +363,6 @@ def sessions(s: Snapshot) -> None:
     s.ask("sessions: say after the end", "POST", f"{path}/messages", {"message": "hello"})
     program = s.ask("sessions: a program", "POST", "/api/sessions", {"agent": "program", "caller_id": "ant"})
     path = f"/api/sessions/{program['session_id']}"
-    say = _acting(s, "sessions: say to the program", "POST", f"{path}/messages", {"message": "hello"})
-    s.stream("sessions: what the program says", f"{path}/events", until=_is("message"), act=say)
+    say = acting(s, "sessions: say to the program", "POST", f"{path}/messages", {"message": "hello"})
+    s.stream("sessions: what the program says", f"{path}/events", until=is_event("message"), act=say)
     s.ask("sessions: end of the program", "DELETE", path)
-
-
-def hostile(s: Snapshot) -> None:
-    json_type = {"content-type": "application/json"}
-    for name, content in {
-        "deep": b'{"arguments": ' + b"[" * 5000 + b"]" * 5000 + b"}",
-        "big": b'{"arguments": {"text": "' + b"x" * 20_000_000 + b'"}}',
-        "twice": b'{"arguments": {"a": 1, "a": 2}}',
-        "huge number": b'{"arguments": {"a": 1e999}}',
-        "surrogate": b'{"arguments": {"text": "\\ud800"}}',
-    }.items():
-        s.ask(f"hostile: {name}", "POST", "/api/v1/tools/add/execute", content=content, headers=json_type)
-    s.ask("hostile: path", "GET", "/assets/..%2f..%2fapp.py", key=None)
-    s.ask("hostile: name", "GET", "/api/v1/tools/" + "x" * 5000)
-
-
-def every_route(s: Snapshot, document: Any) -> None:
-    """Every documented route with nothing, with nonsense, and without a key."""
-    streams_for_ever = {"/api/tools/stream", "/api/v1/tools/changes", "/api/v1/calls/stream", "/mcp"}
-    for path, methods in sorted(document["paths"].items()):
-        for method in sorted(set(methods) & {"get", "post", "put", "patch", "delete"}):
-            there = path.replace("{", "no-").replace("}", "")
-            if method == "get" and path in {*streams_for_ever, "/openapi.json"}:
-                continue
-            s.ask(f"every route: {method} {path} without a key", method.upper(), there, key=None)
-            s.ask(f"every route: {method} {path}", method.upper(), there, shape_only=True)
-            if method != "get":
-                s.ask(f"every route: {method} {path} with nonsense", method.upper(), there, {"nonsense": 1})
-                s.ask(f"every route: {method} {path} with a list", method.upper(), there, [])
-                s.ask(f"every route: {method} {path} as reader", method.upper(), there, {}, key="reader")
-            s.ask(f"every route: {method} {path} with a query", method.upper(), f"{there}?nonsense=1", shape_only=True)
-
-
-def metrics(s: Snapshot) -> None:
-    """The names and labels of the metrics; their values are chance."""
-    lines = s.ask("metrics", "GET", "/metrics").splitlines()
-    kinds = sorted({line for line in lines if line.startswith("# TYPE")})
-    names = sorted({line.rpartition(" ")[0].split('le="')[0] for line in lines if line and not line.startswith("#")})
-    s.taken["metrics"] = {"kinds": kinds, "names": sorted({name.partition("{")[0] for name in names})}
-
-
-PARTS = (
-    *(keys, routes_without_input, tools, executing, kept_tools, preferences, pending, streams, agents, spaces),
-    *(responses, response_streams, sockets, mcp_legacy, mcp_modern, sessions, hostile),
-)
