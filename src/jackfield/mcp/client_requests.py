@@ -19,7 +19,7 @@ from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.request_meta import log_level, passed_on
 from jackfield.mcp.results import stamped
-from jackfield.mcp.sessions import Caller
+from jackfield.mcp.sessions import Caller, McpSession
 from jackfield.model.call import Call
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
@@ -253,17 +253,21 @@ async def _ask_on_stream(
 
 
 async def _ask_one(caller: Caller, exchange: McpExchange, asked: ClientRequest) -> ClientAnswer:
-    session = caller.session
-    assert session is not None
+    assert caller.session is not None
     if isinstance(asked, ElicitRequest) and not _takes_mode(asked, caller):
         return CANCELLED
+    described = _described(asked, caller.revision)
+    return _read(asked, await request_client(caller.session, exchange, described["method"], described["params"]))
+
+
+async def request_client(session: McpSession, exchange: McpExchange, method: str, params: Any) -> Response | None:
+    """Send the client of a session a request on the stream of its own; None: it is gone."""
     request_id: RequestId = f"jackfield-{secrets.token_hex(8)}"
     said: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
     session.asked[request_id] = said
-    described = _described(asked, caller.revision)
-    exchange.ask(request(request_id, described["method"], described["params"]), said)
+    exchange.ask(request(request_id, method, params), said)
     try:
-        return _read(asked, await said)
+        return await said
     finally:
         session.asked.pop(request_id, None)
 

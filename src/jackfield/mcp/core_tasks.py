@@ -6,7 +6,6 @@ Above: `server.py` and `tools_call.py`. Below: `tasks.py`.
 """
 
 import asyncio
-import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -20,6 +19,7 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import AlreadyResolved
 from jackfield.http.response import encode
+from jackfield.mcp.client_requests import request_client
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.sessions import Caller, McpSession
 from jackfield.mcp.tasks import POLL_MS, Tasks, askable, elicitation, is_fault, is_task, protocol_fault, task_id
@@ -30,9 +30,7 @@ from jackfield.protocol.jsonrpc import (
     METHOD_NOT_FOUND,
     RpcError,
     RpcRequest,
-    RpcResponse,
     notification,
-    request,
     text_param,
 )
 from jackfield.protocol.mcp import CANCELLED, ELICIT, RELATED_TASK, WITH_CORE_TASKS
@@ -143,24 +141,17 @@ class CoreTasks:
 
     async def _ask(self, question: Call, call: Call, caller: Caller, exchange: McpExchange) -> None:
         """Put a question to the client; a client that answers with an error leaves it to others."""
-        session = caller.session
-        assert session is not None
-        request_id = f"jackfield-{secrets.token_hex(8)}"
-        said: asyncio.Future[RpcResponse | None] = asyncio.get_running_loop().create_future()
-        session.asked[request_id] = said
+        assert caller.session is not None
         params = elicitation(question) | {"_meta": {RELATED_TASK: {"taskId": call.id}}}
         if "url" in params:
             params["elicitationId"] = question.id
-        exchange.ask(request(request_id, ELICIT, params), said)
+        response = await request_client(caller.session, exchange, ELICIT, params)
         try:
-            response = await said
             if response is not None:
                 answer = msgspec.json.decode(response.unwrap())
                 await self._tasks.answer(question, answer, caller.principal)
         except (RpcError, msgspec.DecodeError):
             return
-        finally:
-            session.asked.pop(request_id, None)
 
     def _task(self, found: FollowedCall, capabilities: Mapping[str, Any]) -> dict[str, Any]:
         task = self._tasks.base(found, capabilities)
