@@ -32,7 +32,7 @@ PAGE = 50
 PAGE_OF_DIRECTORY = 1_000
 ASK_SECONDS = 10.0
 LOOK_SECONDS = 60.0
-"""A listing that is older is given, and made anew for the next."""
+"""Seconds. An older list is still returned, and refreshed in the background."""
 MOST_ASKED = 10
 """Sources that are asked for one skill that nobody lists."""
 _MARKDOWN = "text/markdown"

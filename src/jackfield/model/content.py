@@ -240,7 +240,7 @@ def _said_by(texts: list[str], structured: Raw) -> Raw | None:
 def _spelled(text: str, structured: Raw) -> Raw | None:
     """The structured part, spelled so that `expand` makes the same text of it; None if the text says something else.
 
-    A text that is spelled in no usual way is made anew.
+    Text in an unusual spelling is encoded again.
     """
     data, value = text.encode("utf-8", "surrogatepass"), bytes(structured)
     if data == value:

@@ -50,7 +50,7 @@ FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
 SAID_LINES = 10
 MOST_TOLD = 3
-LONGEST_BREATHER = 5.0
+LONGEST_REFRESH_PAUSE = 5.0
 NEEDED_PAUSE = 1.0
 """The longest pause between attempts while calls come that need the source."""
 
@@ -208,7 +208,7 @@ class SourceSupervisor:
             async with asyncio.timeout(self._open_seconds):
                 await self._read()
             # A server that announces changes without end has its lists read no more than half of the time.
-            await asyncio.sleep(min(time.monotonic() - began, LONGEST_BREATHER))
+            await asyncio.sleep(min(time.monotonic() - began, LONGEST_REFRESH_PAUSE))
 
     async def _read(self) -> None:
         listing = of_kind(await self.source.refresh(), self.source.tool_kind)
