@@ -107,13 +107,13 @@ async def test_only_its_own_folders_and_those_that_are_named_can_be_written(kind
         settings_of(kind, writable=("shown/out",)),
         "def write(path):\n    with open(path, 'w') as file:\n        file.write('x')\n    return 'written'\n"
         f"places = ['/', '/usr', '/etc', '/dev', {str(shown)!r}, {str(out)!r}, '/tmp', os.environ['HOME']]\n"
-        "print(json.dumps([attempt(lambda: write(place.rstrip('/') + '/new')) for place in places]))",
+        "print(json.dumps([attempt(lambda: write(place.rstrip('/') + '/jackfield-wall-test')) for place in places]))",
         folder=shown,
     )
     assert ended.said == ["OSError"] * 5 + ["written"] * 3
-    assert [path.name for path in shown.rglob("*") if path.is_file()] == ["new"]
-    assert (out / "new").read_text() == "x"
-    assert "new" not in os.listdir("/tmp")  # noqa: PTH208 - a look, in passing
+    assert [path.name for path in shown.rglob("*") if path.is_file()] == ["jackfield-wall-test"]
+    assert (out / "jackfield-wall-test").read_text() == "x"
+    assert "jackfield-wall-test" not in os.listdir("/tmp")  # noqa: PTH208 - a look, in passing
 
 
 async def test_other_processes_are_neither_seen_nor_signalled(kind: str, booth: Booth) -> None:
