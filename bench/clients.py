@@ -24,7 +24,7 @@ from bench.subjects import ECHO
 from jackfield.sources.mcp.connection import CallHandlers
 from jackfield.sources.mcp.http import StreamableHttpTransport
 from jackfield.sources.mcp.upstream import ConnectOptions, Upstream
-from jackfield.sources.outgoing import Outgoing
+from jackfield.outgoing import Outgoing
 
 AIOHTTP = ROOT / "bench" / "proxies" / "aiohttp_client.py"
 BODY = msgspec.json.encode({"arguments": ECHO})

@@ -22,6 +22,7 @@
     │   │   └── SpaceNotFound
     │   ├── Conflict            409     the thing is not in a state that allows this
     │   │   ├── AlreadyResolved
+    │   │   ├── LoginNeeded                 a source wants a login that there is not yet, or not for this
     │   │   └── CallLoop                    the call came back to a gateway, or has passed too many
     │   ├── Expired             410
     │   │   └── EventsPurged            the events are no longer in the buffer
@@ -162,6 +163,18 @@ class Conflict(Refused):
 
 class AlreadyResolved(Conflict):
     code = "already_resolved"
+
+
+class LoginNeeded(Conflict):
+    """A source refused before it acted: `principal` has to log in there, perhaps for more `scopes`."""
+
+    code = "login_needed"
+
+    def __init__(self, message: str, *, source: str, principal: str, scopes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.source = source
+        self.principal = principal
+        self.scopes = scopes
 
 
 class CallLoop(Conflict):

@@ -22,7 +22,7 @@ from jackfield.llm import (
     StepEnd,
     TextDelta,
 )
-from jackfield.sources.outgoing import Outgoing
+from jackfield.outgoing import Outgoing
 from tests.llm.chat_server import (
     DONE,
     ChatServer,

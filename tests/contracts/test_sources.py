@@ -15,10 +15,10 @@ from jackfield.catalog.catalog import Catalog
 from jackfield.identity.keys import ADMIN
 from jackfield.model.call import Done, Failed, Outcome, done
 from jackfield.model.tool import Category, ExecutionType, HttpExecution, Tool, ToolKind
+from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Invocation, Listing, Source
 from jackfield.sources.external import DeclaredSource, InternalSource, OthersSource, SpaceSource
 from jackfield.sources.http import HttpSource
-from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.registry import InternalTool, Registry, RegistrySource
 from jackfield.sources.supervisor import SourceRegistry
 from tests.requirement import requirement

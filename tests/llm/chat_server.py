@@ -10,7 +10,7 @@ import msgspec
 from jackfield.llm.openai import OpenAIModel
 from jackfield.llm.types import Delta, Model, ModelRequest, OpenAIOptions, StepEnd
 from jackfield.model.items import InputText, Message
-from jackfield.sources.outgoing import Outgoing
+from jackfield.outgoing import Outgoing
 from tests.sources.upstream import Received, Upstream, reply
 
 KEY = "sk-test-0123456789"

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jackfield.sources.outgoing import Outgoing
+from jackfield.outgoing import Outgoing
 from tests.llm.chat_server import ChatServer
 
 

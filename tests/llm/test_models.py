@@ -14,8 +14,8 @@ from jackfield.llm import ModelNotFound, Models, ScriptedCall, ScriptedFailure, 
 from jackfield.llm.openai import OpenAIModel
 from jackfield.llm.script import Script
 from jackfield.llm.types import OpenAIOptions, ScriptedOptions
+from jackfield.outgoing import Outgoing
 from jackfield.settings import load_settings
-from jackfield.sources.outgoing import Outgoing
 from tests.llm.chat_server import FINE, ChatServer, step
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")

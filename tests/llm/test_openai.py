@@ -9,7 +9,7 @@ import pytest
 from jackfield.llm.types import CallArguments, CallBegun, ModelFailed, ReasoningDelta, RefusalDelta, StepEnd, TextDelta
 from jackfield.model.items import InputTokens, OutputTokens, Usage
 from jackfield.model.tool import ToolDefinition
-from jackfield.sources.outgoing import Outgoing
+from jackfield.outgoing import Outgoing
 from tests.llm.chat_server import (
     END,
     FINE,

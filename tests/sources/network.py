@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from jackfield.model.call import Outcome
+from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Invocation, SourceContext
-from jackfield.sources.outgoing import Outgoing
 from jackfield.workers.host import WorkerHost
 
 

@@ -8,9 +8,9 @@ import pytest
 from jackfield.errors import ConfigError
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.tool import ExecutionType, HttpExecution, Tool, ToolKind
+from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Source
 from jackfield.sources.http import HttpSource
-from jackfield.sources.outgoing import Outgoing
 from tests.sources.invocations import invocation_of
 from tests.sources.upstream import Received, Upstream, json_reply, never, redirect, reply
 

@@ -4,8 +4,8 @@ import pytest
 
 from jackfield.errors import ConfigError
 from jackfield.model.tool import HttpExecution, Tool
+from jackfield.outgoing.urls import parse_url
 from jackfield.sources.http import HttpMessage, Unfillable, message_of, template_of
-from jackfield.sources.outgoing.urls import parse_url
 
 
 def message(url: str, method: str = "GET", /, **arguments: Any) -> HttpMessage:

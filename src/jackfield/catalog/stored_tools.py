@@ -19,11 +19,11 @@ from jackfield.catalog.merge import check
 from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Tool, ToolKind
+from jackfield.outgoing import Outgoing
 from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_source_name, parse_tool
 from jackfield.sources import transactions as tool_tx
 from jackfield.sources.base import Source
 from jackfield.sources.external import DeclaredSource, StoredSources
-from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 

@@ -19,6 +19,7 @@ from jackfield.identity.keys import Keyring
 from jackfield.llm.models import DEFAULT, Models
 from jackfield.llm.script import read_script
 from jackfield.model.response_request import McpTool
+from jackfield.outgoing import Outgoing
 from jackfield.responses.approvals import Approvals
 from jackfield.responses.engine import ResponseEngine
 from jackfield.runs.tool_search import ToolSearch
@@ -29,7 +30,6 @@ from jackfield.sources.base import Source, SourceContext
 from jackfield.sources.kinds import make_source
 from jackfield.sources.mcp.options import McpOptions
 from jackfield.sources.mcp.source import McpSource, server_of_a_request
-from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 from jackfield.store.opening import database_files

@@ -58,12 +58,12 @@ from jackfield.llm.models import answer_to
 from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
+from jackfield.outgoing import Outgoing
 from jackfield.runs.tool_search import ToolSearch
 from jackfield.settings import Settings
 from jackfield.sources.base import SourceContext
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.logs import SourceLogs
-from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.services import ServiceDiscovery
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
 from jackfield.sources.transactions import TOOLS_TOPIC

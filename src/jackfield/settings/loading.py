@@ -18,6 +18,7 @@ from jackfield.model.text import nearest, with_article
 from jackfield.model.tool import Category
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.protocol.manifest import ScenarioInfo, is_semver
+from jackfield.settings.identity import OAuthSettings, OidcSettings, RoleSettings
 from jackfield.settings.parsing import parse_config
 from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, parse_source, parse_tool
 from jackfield.settings.types import (
@@ -90,6 +91,9 @@ class Settings(_Tables, frozen=True, kw_only=True):
     large_result: int = LARGE_RESULT
     keys: dict[str, KeySettings] = {}
     admin_key: bool = True
+    oidc: OidcSettings | None = None
+    roles: dict[str, RoleSettings] = {}
+    oauth: OAuthSettings = OAuthSettings()
     sources: tuple[SourceSettings, ...] = ()
     services: dict[str, str] = {}
     """Services in the environment, and their URLs."""
@@ -166,6 +170,9 @@ def load_settings(
         categories=document.categories,
         keys=document.auth.keys,
         admin_key=document.auth.admin_key,
+        oidc=document.auth.oidc,
+        roles=document.auth.roles,
+        oauth=document.auth.oauth,
         outgoing=document.outgoing,
         discovery=document.discovery,
         services=services_in(env, document.discovery, taken=document.sources.keys() | RESERVED_SOURCES),

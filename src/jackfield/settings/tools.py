@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from jackfield.errors import ConfigError
 from jackfield.model.tool import ExecutionType, Expiry, HttpExecution, JsonSchema, Metadata, Milliseconds
+from jackfield.settings.identity import SourceAuth, SourceOAuth, parse_source_login
 from jackfield.settings.parsing import parse_config, snake_keys
 
 RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request", "elicitation"})
@@ -45,6 +46,9 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
     tools: dict[str, ToolOverride] = {}
     rate_limit_per_minute: int | None = None
     """How many reads of its resources and prompts it takes per minute."""
+    auth: SourceAuth = "none"
+    """Whose login its requests are made with: nobody's, one for all, or each caller's own."""
+    oauth: SourceOAuth = SourceOAuth()
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,6 +86,7 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
     limit = options.pop("rate_limit_per_minute", None)
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise ConfigError(f"{where}.rate_limit_per_minute must be a whole number, 0 or more. Correct it.")
+    auth, oauth = parse_source_login(options, where=where)
     overrides = options.pop("tools", {})
     if not isinstance(overrides, dict):
         raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
@@ -93,6 +98,8 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
         accepts_changes=on_change == "accept",
         holds_new=on_new == "hold",
         rate_limit_per_minute=limit,
+        auth=auth,
+        oauth=oauth,
         tools={tool: parse_override(f"{where}.tools.{tool}", value) for tool, value in overrides.items()},
     )
 

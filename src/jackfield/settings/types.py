@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from jackfield.errors import ConfigError
 from jackfield.model.principal import Principal, Scope
 from jackfield.protocol.large_results import LARGE_RESULT
+from jackfield.settings.identity import OAuthSettings, OidcSettings, RoleSettings
 
 MAX_BODY = 32 * 1024 * 1024
 
@@ -87,6 +88,9 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     keys: dict[str, KeySettings] = {}
     admin_key: bool = True
     """Whether the key in `admin.key` in the data folder is valid too."""
+    oidc: OidcSettings | None = None
+    roles: dict[str, RoleSettings] = {}
+    oauth: OAuthSettings = OAuthSettings()
 
 
 class OutgoingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,6 +20,7 @@ from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Category, Tool, ToolKind
 from jackfield.protocol.records import LogNote as LogNote  # noqa: PLC0414 - part of the promise to plug-ins
 from jackfield.protocol.records import Progress as Progress  # noqa: PLC0414
+from jackfield.sources.authorization import NoLogins, SourceLogins
 from jackfield.sources.client import CANCELLED, AskClient, CallerClient
 from jackfield.sources.client import ElicitAnswer as ElicitAnswer  # noqa: PLC0414
 from jackfield.sources.client import ElicitRequest as ElicitRequest  # noqa: PLC0414
@@ -352,6 +353,8 @@ class SourceContext(Struct, frozen=True, kw_only=True):
     """What sources of one kind have in common, by a name of that kind's own."""
     logs: SourceLogs = field(default_factory=SourceLogs)
     """Takes what servers say outside any call."""
+    logins: SourceLogins = field(default_factory=NoLogins)
+    """The logins with which sources make their requests."""
     cluster_id: Callable[[], str] = _no_cluster
     """What other gateways know this one, and all that share its database, by."""
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 from jackfield.errors import ConfigError
 from jackfield.model.call import Failed, Outcome, done
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.http import HttpSource
-from jackfield.sources.outgoing import Outgoing
 
 
 class OthersSource:

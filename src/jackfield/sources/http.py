@@ -18,10 +18,10 @@ from jackfield.errors import ConfigError, JackfieldError
 from jackfield.model.call import NULL, Done, Failed, Outcome, on_one_line
 from jackfield.model.redaction import CUT, cut
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.outgoing import Outgoing, OutgoingError, OutgoingResponse, OutgoingTimedOut
+from jackfield.outgoing.errors import OutgoingBadUrl
+from jackfield.outgoing.urls import parse_url
 from jackfield.sources.base import Invocation, Listing
-from jackfield.sources.outgoing import Outgoing, OutgoingError, OutgoingResponse, OutgoingTimedOut
-from jackfield.sources.outgoing.errors import OutgoingBadUrl
-from jackfield.sources.outgoing.urls import parse_url
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

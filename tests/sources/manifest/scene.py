@@ -10,9 +10,9 @@ import msgspec
 
 from jackfield.model.call import Outcome
 from jackfield.model.tool import Tool
+from jackfield.outgoing import Outgoing
 from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.source import ManifestSource
-from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry
 from tests.sources.invocations import invocation_of
 from tests.sources.network import surroundings_in

@@ -18,11 +18,11 @@ from msgspec import Raw
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.items import Item, Message, text_of
 from jackfield.model.tool import Tool
+from jackfield.outgoing import Outgoing
 from jackfield.sources.base import LogNote, Progress
 from jackfield.sources.client import AskClient, CallerClient
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
-from jackfield.sources.outgoing import Outgoing
 from jackfield.sources.supervisor import SourceRegistry, SourceState
 from jackfield.workers.host import WorkerHost
 from tests.harness.process import free_port

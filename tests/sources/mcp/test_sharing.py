@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from jackfield.model.call import done
+from jackfield.outgoing import Outgoing
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource, server_of_a_request
 from jackfield.sources.mcp.transport import McpClientError
-from jackfield.sources.outgoing import Outgoing
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
 from tests.sources.network import surroundings_in

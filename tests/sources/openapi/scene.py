@@ -10,11 +10,11 @@ import msgspec
 
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.tool import Tool
+from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Listing
 from jackfield.sources.openapi.operations import OpenApiListing, openapi_listing
 from jackfield.sources.openapi.options import credentials_of, parse_options
 from jackfield.sources.openapi.source import OpenApiSource, openapi_source
-from jackfield.sources.outgoing import Outgoing
 from tests.sources.invocations import invocation_of
 from tests.sources.network import surroundings_in
 from tests.sources.upstream import Received, Upstream, json_reply, reply

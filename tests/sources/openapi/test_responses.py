@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from jackfield.model.call import Done, Failed
+from jackfield.outgoing import OutgoingResponse
 from jackfield.sources.openapi.source import only, outcome_of
-from jackfield.sources.outgoing import OutgoingResponse
 
 ORDER = {"id": 1, "customer": {"name": "A", "city": "B"}, "lines": [{"sku": "x", "n": 1}, {"sku": "y", "n": 2}]}
 

@@ -21,6 +21,15 @@ from jackfield.model.call import Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.tool import Tool
 from jackfield.model.trace_context import CALL_HEADER, MOST_HOPS, TIMEOUT_HEADER, VIA_HEADER, incoming_trace, via
+from jackfield.outgoing import (
+    MAX_BYTES,
+    Outgoing,
+    OutgoingError,
+    OutgoingNotSent,
+    OutgoingResponse,
+    OutgoingTimedOut,
+    OutgoingUnreachable,
+)
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.large_results import digest_of
 from jackfield.sources.base import Begun, Invocation, Look
@@ -36,15 +45,6 @@ from jackfield.sources.manifest.responses import (
     record_look,
 )
 from jackfield.sources.manifest.streaming import ACCEPT, read_answer
-from jackfield.sources.outgoing import (
-    MAX_BYTES,
-    Outgoing,
-    OutgoingError,
-    OutgoingNotSent,
-    OutgoingResponse,
-    OutgoingTimedOut,
-    OutgoingUnreachable,
-)
 
 PATH = "/api/v1/tools"
 CALLS_PATH = "/api/v1/calls"

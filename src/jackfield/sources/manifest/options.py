@@ -7,10 +7,10 @@ from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
 from jackfield.model.tool import HttpExecution, Tool
+from jackfield.outgoing import OutgoingBadUrl
+from jackfield.outgoing.urls import parse_url
 from jackfield.settings.parsing import parse_config
 from jackfield.sources.http import HttpTemplate, check_headers, template_of
-from jackfield.sources.outgoing import OutgoingBadUrl
-from jackfield.sources.outgoing.urls import parse_url
 
 CACHE_TTL = 60.0
 Seconds = Annotated[float, Meta(gt=0, le=3600)]

@@ -14,10 +14,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from jackfield.model.call import NULL, Done, Failed, done, on_one_line
 from jackfield.model.redaction import cut
 from jackfield.model.tool import AsyncBehavior, ProgressTracking, at_path
+from jackfield.outgoing import OutgoingResponse
 from jackfield.protocol.large_results import LargeResult, ResultPage
 from jackfield.sources.base import Begun, Look, Progress
 from jackfield.sources.http import outcome_of
-from jackfield.sources.outgoing import OutgoingResponse
 
 _PENDING = frozenset({"pending", "pending_approval", "waiting", "running"})
 _MAX_TEXT = 2_000

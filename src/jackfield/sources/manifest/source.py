@@ -16,6 +16,7 @@ from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.model.trace_context import CANCELS_HEADER, CLUSTER_HEADER, MOST_HOPS
+from jackfield.outgoing import Outgoing, OutgoingError, OutgoingResponse, StreamedResponse
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.base import Begun, Invocation, Listing, Look, SourceContext
@@ -24,7 +25,6 @@ from jackfield.sources.manifest.client import ServiceClient
 from jackfield.sources.manifest.options import CACHE_TTL, ManifestOptions, parse_options
 from jackfield.sources.manifest.parser import ServiceManifest, manifest_of
 from jackfield.sources.manifest.responses import begun_of
-from jackfield.sources.outgoing import Outgoing, OutgoingError, OutgoingResponse, StreamedResponse
 
 PATH = "/api/v1/tools"
 MAX_BYTES = 32 * 1024 * 1024

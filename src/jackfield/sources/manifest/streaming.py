@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.model.redaction import cut
+from jackfield.outgoing import OutgoingBadAnswer, OutgoingResponse, OutgoingUnreachable, StreamedResponse
 from jackfield.protocol.sse import EventParser, ServerEvent
 from jackfield.sources.base import Invocation, LogNote, Progress
 from jackfield.sources.foreign import cleaned
-from jackfield.sources.outgoing import OutgoingBadAnswer, OutgoingResponse, OutgoingUnreachable, StreamedResponse
 
 MEDIA = "text/event-stream"
 ACCEPT = f"{MEDIA}, application/json"

@@ -16,6 +16,16 @@ from urllib.parse import urljoin
 
 from msgspec import UNSET, Raw
 
+from jackfield.outgoing import (
+    Outgoing,
+    OutgoingBadAnswer,
+    OutgoingBadUrl,
+    OutgoingError,
+    OutgoingNotSent,
+    OutgoingRefused,
+    StreamedResponse,
+)
+from jackfield.outgoing.urls import named_origin
 from jackfield.protocol import jsonrpc
 from jackfield.protocol.jsonrpc import INVALID_REQUEST, NotAMessage, RpcError, RpcMessage
 from jackfield.protocol.mcp import INITIALIZE, SESSION_HEADER, VERSION_HEADER
@@ -29,16 +39,6 @@ from jackfield.sources.mcp.transport import (
     TransportListener,
     UpstreamLost,
 )
-from jackfield.sources.outgoing import (
-    Outgoing,
-    OutgoingBadAnswer,
-    OutgoingBadUrl,
-    OutgoingError,
-    OutgoingNotSent,
-    OutgoingRefused,
-    StreamedResponse,
-)
-from jackfield.sources.outgoing.urls import named_origin
 
 RECONNECT_SECONDS = 1.0
 LONGEST_RECONNECT_SECONDS = 10.0

@@ -7,11 +7,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from jackfield.outgoing import OutgoingError
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.mcp import LOG_LEVELS
 from jackfield.sources.logs import DEFAULT_LEVEL, SourceLogs, lower_level
 from jackfield.sources.mcp.transport import McpClientError
-from jackfield.sources.outgoing import OutgoingError
 
 log = logging.getLogger("jackfield.mcp")
 

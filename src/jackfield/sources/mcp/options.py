@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
+from jackfield.outgoing import OutgoingBadUrl
+from jackfield.outgoing.urls import parse_url
 from jackfield.settings.parsing import parse_config, snake_keys
 from jackfield.settings.types import SandboxSettings
 from jackfield.sources.http import check_headers
-from jackfield.sources.outgoing import OutgoingBadUrl
-from jackfield.sources.outgoing.urls import parse_url
 
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 CallSeconds = Annotated[float, Meta(gt=0)]

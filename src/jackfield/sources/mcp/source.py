@@ -21,6 +21,7 @@ from jackfield.model.content import Content, collapse, text_of, without_connecti
 from jackfield.model.redaction import cut
 from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Tool, ToolKind
+from jackfield.outgoing import OutgoingError
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.mcp import MISSING_CAPABILITY, URL_REQUIRED
 from jackfield.sources.base import (
@@ -82,7 +83,6 @@ from jackfield.sources.mcp.transport import (
     UpstreamLost,
 )
 from jackfield.sources.mcp.upstream import ConnectOptions, Offered, Upstream, upstream_for
-from jackfield.sources.outgoing import OutgoingError
 from jackfield.sources.plugins import foreign_factory
 from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 

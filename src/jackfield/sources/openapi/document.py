@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError
+from jackfield.outgoing import OutgoingBadUrl
+from jackfield.outgoing.urls import named_origin, origin_of, parse_url
 from jackfield.sources.openapi.yaml_text import BadYaml, read_yaml
-from jackfield.sources.outgoing import OutgoingBadUrl
-from jackfield.sources.outgoing.urls import named_origin, origin_of, parse_url
 
 MAX_DOCUMENT = 32 * 1024 * 1024
 MOST_HOPS = 16

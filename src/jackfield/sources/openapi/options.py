@@ -11,11 +11,11 @@ from msgspec import Meta, Struct
 from jackfield.errors import ConfigError
 from jackfield.model.call import Done, Failed
 from jackfield.model.redaction import SecretForms
+from jackfield.outgoing import MAX_BYTES, OutgoingBadUrl
+from jackfield.outgoing.urls import parse_url
 from jackfield.settings.parsing import parse_config
 from jackfield.sources.http import check_headers
 from jackfield.sources.openapi.document import MAX_DOCUMENT
-from jackfield.sources.outgoing import MAX_BYTES, OutgoingBadUrl
-from jackfield.sources.outgoing.urls import parse_url
 
 Seconds = Annotated[float, Meta(gt=0, le=366 * 24 * 3600)]
 Name = Annotated[str, Meta(min_length=1)]

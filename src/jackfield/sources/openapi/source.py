@@ -21,14 +21,7 @@ from jackfield.model.call import Done, Failed, Outcome, done
 from jackfield.model.content import Content, content_form
 from jackfield.model.redaction import CUT, cut
 from jackfield.model.tool import Tool, ToolKind
-from jackfield.sources.base import Invocation, Listing, SourceContext
-from jackfield.sources.http import Unfillable, json_outcome, phrase_of, timed_out
-from jackfield.sources.openapi.document import Unreadable
-from jackfield.sources.openapi.operations import OpenApiListing, OpenApiOperation
-from jackfield.sources.openapi.options import OpenApiOptions, credentials_of, parse_options
-from jackfield.sources.openapi.reader_process import listing_from
-from jackfield.sources.openapi.requests import OpenApiRequest, request_of
-from jackfield.sources.outgoing import (
+from jackfield.outgoing import (
     Outgoing,
     OutgoingBadAnswer,
     OutgoingError,
@@ -37,7 +30,14 @@ from jackfield.sources.outgoing import (
     OutgoingTimedOut,
     OutgoingUnreachable,
 )
-from jackfield.sources.outgoing.urls import named_origin
+from jackfield.outgoing.urls import named_origin
+from jackfield.sources.base import Invocation, Listing, SourceContext
+from jackfield.sources.http import Unfillable, json_outcome, phrase_of, timed_out
+from jackfield.sources.openapi.document import Unreadable
+from jackfield.sources.openapi.operations import OpenApiListing, OpenApiOperation
+from jackfield.sources.openapi.options import OpenApiOptions, credentials_of, parse_options
+from jackfield.sources.openapi.reader_process import listing_from
+from jackfield.sources.openapi.requests import OpenApiRequest, request_of
 
 MAX_MESSAGE = 500
 MAX_PATHS = 200

@@ -1,8 +1,8 @@
 import pytest
 
-from jackfield.sources.outgoing import OutgoingBadAnswer
-from jackfield.sources.outgoing.client import OUR_HEADERS, OutgoingRequest, redirected
-from jackfield.sources.outgoing.urls import target_of
+from jackfield.outgoing import OutgoingBadAnswer
+from jackfield.outgoing.client import OUR_HEADERS, OutgoingRequest, redirected
+from jackfield.outgoing.urls import target_of
 
 HERE = "http://here.example/start"
 SECRETS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/x"}

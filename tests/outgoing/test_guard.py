@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackfield.errors import ConfigError
-from jackfield.sources.outgoing.guard import (
+from jackfield.outgoing.guard import (
     Address,
     closed_because,
     embedded,

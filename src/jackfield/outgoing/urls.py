@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 import httpx2
 from msgspec import Struct
 
-from jackfield.sources.outgoing.errors import OutgoingBadUrl
-from jackfield.sources.outgoing.guard import is_host_name, literal
+from jackfield.outgoing.errors import OutgoingBadUrl
+from jackfield.outgoing.guard import is_host_name, literal
 
 _PORTS = {"http": 80, "https": 443}
 _LAST_PORT = 65535

@@ -14,10 +14,10 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
-from jackfield.sources.outgoing.errors import OutgoingBadAnswer, OutgoingBadUrl, OutgoingTimedOut
-from jackfield.sources.outgoing.guard import Guard, Resolve, parse_allowed, resolve_by_system
-from jackfield.sources.outgoing.pool import ConnectionPool, StreamedResponse
-from jackfield.sources.outgoing.urls import (
+from jackfield.outgoing.errors import OutgoingBadAnswer, OutgoingBadUrl, OutgoingTimedOut
+from jackfield.outgoing.guard import Guard, Resolve, parse_allowed, resolve_by_system
+from jackfield.outgoing.pool import ConnectionPool, StreamedResponse
+from jackfield.outgoing.urls import (
     HttpOrigin,
     RequestTarget,
     named_origin,

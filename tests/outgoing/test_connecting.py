@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jackfield.sources.outgoing import Outgoing, OutgoingRefused, OutgoingTimedOut, OutgoingUnreachable
-from jackfield.sources.outgoing.guard import Guard, Resolve, parse_allowed, resolve_by_system
+from jackfield.outgoing import Outgoing, OutgoingRefused, OutgoingTimedOut, OutgoingUnreachable
+from jackfield.outgoing.guard import Guard, Resolve, parse_allowed, resolve_by_system
+from tests.outgoing.names import Names
 from tests.requirement import requirement
-from tests.sources.outgoing.names import Names
 from tests.sources.upstream import Upstream, reply
 
 

@@ -23,7 +23,7 @@ import httpx2
 from msgspec import Struct
 
 from jackfield.errors import ConfigError
-from jackfield.sources.outgoing.errors import OutgoingError, OutgoingRefused, OutgoingUnreachable
+from jackfield.outgoing.errors import OutgoingError, OutgoingRefused, OutgoingUnreachable
 
 log = logging.getLogger(__name__)
 

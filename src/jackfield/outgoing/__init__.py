@@ -1,11 +1,11 @@
-"""The HTTP client that every source uses: guarded against requests into private networks.
+"""The HTTP client of the gateway: requests to servers that others run, guarded against private networks.
 
-`client.py` sends requests and follows redirects, `pool.py` keeps the connections, `app.py` decides by the resolved
+`client.py` sends requests and follows redirects, `pool.py` keeps the connections, `guard.py` decides by the resolved
 address whether a host may be reached, `urls.py` parses urls, `errors.py` has the errors.
 """
 
-from jackfield.sources.outgoing.client import MAX_BYTES, Outgoing, OutgoingResponse
-from jackfield.sources.outgoing.errors import (
+from jackfield.outgoing.client import MAX_BYTES, Outgoing, OutgoingResponse
+from jackfield.outgoing.errors import (
     OutgoingBadAnswer,
     OutgoingBadUrl,
     OutgoingError,
@@ -15,7 +15,7 @@ from jackfield.sources.outgoing.errors import (
     OutgoingTimedOut,
     OutgoingUnreachable,
 )
-from jackfield.sources.outgoing.pool import StreamedResponse
+from jackfield.outgoing.pool import StreamedResponse
 
 __all__ = [
     "MAX_BYTES",

@@ -17,15 +17,15 @@ from typing import cast
 import httptools
 import httpx2
 
-from jackfield.sources.outgoing.errors import (
+from jackfield.outgoing.errors import (
     OutgoingBadAnswer,
     OutgoingError,
     OutgoingFailed,
     OutgoingNotSent,
     OutgoingUnreachable,
 )
-from jackfield.sources.outgoing.guard import Guard
-from jackfield.sources.outgoing.urls import HttpOrigin, RequestTarget
+from jackfield.outgoing.guard import Guard
+from jackfield.outgoing.urls import HttpOrigin, RequestTarget
 
 IDLE_SECONDS = 4.0
 """Less than the five seconds after which many servers hang up, so that an idle connection is rarely a dead one."""

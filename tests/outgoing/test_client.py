@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jackfield.errors import ConfigError
-from jackfield.sources.outgoing import (
+from jackfield.outgoing import (
     Outgoing,
     OutgoingBadAnswer,
     OutgoingBadUrl,
@@ -17,10 +17,10 @@ from jackfield.sources.outgoing import (
     OutgoingTimedOut,
     OutgoingUnreachable,
 )
-from tests.sources.outgoing.names import Names
+from tests.outgoing.names import Names
 from tests.sources.upstream import Received, Upstream, json_reply, never, redirect, reply
 
-CERTIFICATE = Path(__file__).parent.parent / "weather_example.pem"
+CERTIFICATE = Path(__file__).parent / "weather_example.pem"
 NAMES = {
     "open.example": "127.0.0.1",
     "closed.example": "127.0.0.1",

@@ -2,8 +2,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from jackfield.sources.outgoing import OutgoingBadUrl
-from jackfield.sources.outgoing.urls import HttpOrigin, named_origin, parse_url, take_user, with_params
+from jackfield.outgoing import OutgoingBadUrl
+from jackfield.outgoing.urls import HttpOrigin, named_origin, parse_url, take_user, with_params
 
 
 @pytest.mark.parametrize(

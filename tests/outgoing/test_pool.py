@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from jackfield.sources.outgoing import (
+from jackfield.outgoing import (
     Outgoing,
     OutgoingBadAnswer,
     OutgoingBadUrl,
@@ -16,9 +16,9 @@ from jackfield.sources.outgoing import (
     OutgoingUnreachable,
     pool,
 )
-from jackfield.sources.outgoing.pool import READ_AHEAD
-from tests.sources.outgoing.names import Names
-from tests.sources.outgoing.test_client import CERTIFICATE, NAMES, server_side
+from jackfield.outgoing.pool import READ_AHEAD
+from tests.outgoing.names import Names
+from tests.outgoing.test_client import CERTIFICATE, NAMES, server_side
 from tests.sources.upstream import Received, Upstream, redirect, reply
 from tests.waiting import TIMEOUT, eventually_async
 

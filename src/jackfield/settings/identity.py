@@ -1,0 +1,98 @@
+"""`[auth.oidc]`, `[auth.roles.NAME]`, `[auth.oauth]`, and the `auth` and `oauth` of a source."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from jackfield.errors import ConfigError
+from jackfield.settings.parsing import parse_config
+
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class OidcSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[auth.oidc]`: the provider that people sign in with."""
+
+    issuer: Text
+    client_id: Text
+    client_secret: str | None = None
+    """None: a public client, which has PKCE only."""
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    groups_claim: str = "groups"
+    """The claim with a person's groups, for `[auth.roles]`; dots lead into objects."""
+    name: str = "single sign-on"
+    """How the sign-in page calls the provider."""
+
+
+class RoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[auth.roles.NAME]`: who has the role, by group or by verified email, and what they may do."""
+
+    groups: tuple[str, ...] = ()
+    """Groups of the provider; `*`: everybody who signed in."""
+    emails: tuple[str, ...] = ()
+    """Addresses and globs, such as `*@example.org`."""
+    scopes: tuple[str, ...] = ("call",)
+    tools: tuple[str, ...] | None = None
+    agents: tuple[str, ...] | None = None
+    spaces: tuple[str, ...] | None = None
+    groups_of_tools: tuple[str, ...] | None = None
+    """Groups of the catalog that limit what the role sees; an empty list allows none."""
+
+
+class OAuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[auth.oauth]`: which tokens `/mcp` takes besides keys."""
+
+    mode: Literal["builtin", "external", "off"] = "builtin"
+    issuer: str | None = None
+    """For `external`: whose JWT access tokens are taken."""
+    jwks_url: str | None = None
+    """For `external`: where its keys are; None: as its metadata says."""
+
+
+class SourceOAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[sources.NAME.oauth]`: what is not left to discovery and registration."""
+
+    grant: Literal["code", "client_credentials", "jwt_bearer", "enterprise", "workload"] = "code"
+    client_id: str | None = None
+    """None: registered dynamically, or by a metadata document; an https URL is the address of one."""
+    client_secret: str | None = None
+    private_key: str | None = None
+    """PEM text, or the path of a file with it."""
+    signing_algorithm: str | None = None
+    token_endpoint_auth_method: (
+        Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"] | None
+    ) = None
+    scopes: tuple[str, ...] | None = None
+    """None: those that the server asks for."""
+    issuer: str | None = None
+    authorization_url: str | None = None
+    token_url: str | None = None
+    revocation_url: str | None = None
+    resource: str | None = None
+    """The `resource` of its tokens; None: as the server says, else its url."""
+    dpop: bool = False
+    identity_provider: str | None = None
+    """For `enterprise`: the issuer whose id tokens are exchanged."""
+    token_file: str | None = None
+    """For `workload`: the file with this machine's own token."""
+
+
+SourceAuth = Literal["none", "shared", "user"]
+
+
+def parse_source_login(options: dict[str, Any], *, where: str) -> tuple[SourceAuth, SourceOAuth]:
+    """Take `auth`, where it is a word, and `oauth` out of a source's options."""
+    auth: SourceAuth = "none"
+    if isinstance(options.get("auth"), str):
+        said = options.pop("auth")
+        if said not in ("none", "shared", "user"):
+            raise ConfigError(f"{where}.auth is {said!r}; it takes 'none', 'shared' or 'user'. Correct it.")
+        auth = said
+    if "oauth" not in options:
+        return auth, SourceOAuth()
+    oauth = parse_config(options.pop("oauth"), SourceOAuth, where=f"{where}.oauth")
+    if auth == "none":
+        raise ConfigError(f'{where}.oauth says how to log in, but not for whom. Add auth = "shared" or auth = "user".')
+    if auth == "user" and oauth.grant in ("client_credentials", "jwt_bearer", "workload"):
+        raise ConfigError(f"{where}.oauth.grant '{oauth.grant}' is for machines. Write auth = \"shared\".")
+    return auth, oauth
