@@ -21,10 +21,10 @@ from msgspec import Struct
 from bench.processes import ROOT, BenchError, running_reference, running_server
 from bench.proxies.rounds import serve_rounds
 from bench.subjects import ECHO
+from jackfield.outgoing import Outgoing
 from jackfield.sources.mcp.connection import CallHandlers
 from jackfield.sources.mcp.http import StreamableHttpTransport
 from jackfield.sources.mcp.upstream import ConnectOptions, Upstream
-from jackfield.outgoing import Outgoing
 
 AIOHTTP = ROOT / "bench" / "proxies" / "aiohttp_client.py"
 BODY = msgspec.json.encode({"arguments": ECHO})
