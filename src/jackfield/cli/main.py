@@ -60,6 +60,7 @@ COMMANDS = {
     "mcp": CommandEntry("mcp", "serve the catalog over MCP on stdin and stdout"),
     "bridge": CommandEntry("bridge", "in a sandbox: serve the session's tools over MCP on stdin and stdout"),
     "doctor": CommandEntry("doctor", "check the machine, the config, the sources and the gateway"),
+    "completion": CommandEntry("completion", "print a script that completes commands in bash, zsh or fish"),
 }
 
 
