@@ -38,9 +38,9 @@ Print a script that completes commands, options and their values in a shell.
 To load it at every start, add the line of your shell to its startup file.""",
     argument("shell", choices=("bash", "zsh", "fish"), help="the shell"),
     examples="""\
+  jackfield completion fish | source           (in ~/.config/fish/config.fish)
   source <(jackfield completion bash)          (in ~/.bashrc)
-  source <(jackfield completion zsh)           (in ~/.zshrc, after compinit)
-  jackfield completion fish | source           (in ~/.config/fish/config.fish)""",
+  source <(jackfield completion zsh)           (in ~/.zshrc, after compinit)""",
 )
 def completion(options: Namespace) -> int:
     print(_SCRIPTS[options.shell](all_words()), end="")
