@@ -15,6 +15,7 @@ from jackfield.model.call import CallStatus
 from jackfield.model.tool import Category, HttpExecution, Metadata
 from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.settings import ToolOverride, ToolSettings, load_settings
+from jackfield.settings.identity import OAuthSettings, OidcSettings, RoleSettings, SourceOAuth
 from jackfield.settings.types import (
     DiscoverySettings,
     KeySettings,
@@ -35,6 +36,7 @@ DOCUMENTS = [
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+IDENTITY = (ROOT / "docs/identity.md").read_text(encoding="utf-8")
 TOOL_FILES = (ROOT / "docs/tool-files.md").read_text(encoding="utf-8")
 SECRETS = {
     "OPS_KEY": "ops-key-0001",
@@ -103,6 +105,21 @@ async def test_the_discovery_that_is_explained_is_one_that_a_gateway_takes(tmp_p
     settings = load_settings(config, environment={"JACKFIELD_STORE": "memory:", "AGENT_MANAGER_API_URL": "http://x"})
     assert settings.services == {"agent-manager": "http://x"}
     assert [source.kind for source in settings.sources] == ["manifest", "manifest"]
+    Gateway(settings)
+
+
+@pytest.mark.parametrize("settings", [OidcSettings, RoleSettings, OAuthSettings, SourceOAuth])
+def test_every_setting_of_identity_is_explained(settings: Any) -> None:
+    assert [name for name in settings.__struct_fields__ if not re.search(rf"\b{name}\b", IDENTITY)] == []
+
+
+def test_the_identity_that_is_explained_is_one_that_a_gateway_takes(tmp_path: Path) -> None:
+    config = tmp_path / "jackfield.toml"
+    config.write_text("\n".join(re.findall(r"```toml\n(.*?)```", IDENTITY, re.DOTALL)), encoding="utf-8")
+    secrets = {"OIDC_SECRET": "oidc-secret-0001", "GITHUB_SECRET": "github-secret-0001", "JACKFIELD_STORE": "memory:"}
+    settings = load_settings(config, environment=secrets)
+    assert settings.oidc is not None
+    assert [source.auth for source in settings.sources] == ["user"]
     Gateway(settings)
 
 
