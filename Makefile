@@ -28,7 +28,7 @@ console: ## build the console if npm is installed and something has changed
 	@make/console
 
 test: dev-env ## run all tests; ARGS="tests/model" runs a part; the console is built if npm is installed
-	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && PATH="$(CURDIR)/$(BIN):$$PATH" make/programs)
+	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && make/npm-programs && PATH="$(CURDIR)/$(BIN):$$PATH" make/programs)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: dev-env ## check format, lint, types, import rules and the generated SDK; the console's types if npm is installed
@@ -75,7 +75,7 @@ lock: dev-env ## update the lock files; ARGS=--upgrade upgrades all packages
 	@make/lock $(ARGS)
 
 clean: ## remove the environment and all caches; keeps the demo's data
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis .conformance build dist
+	rm -rf tests/programs/node_modules .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis .conformance build dist
 	find src tests bench stress conformance examples make -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-env:

@@ -114,7 +114,7 @@ def test_make_test_brings_its_own_postgres_and_browser_and_make_check_covers_all
     for part in ("ruff format --check", "ruff check", "mypy", "lint-imports", "make/console check"):
         assert part in check
     whole = told("test")
-    for part in ("make/prepare dev", "make/console needed", "make/programs"):
+    for part in ("make/prepare dev", "make/console needed", "make/npm-programs", "make/programs"):
         assert part in whole
     assert "make/programs" not in told("test", "ARGS=tests/model")
     server = PostgresServer()
