@@ -21,6 +21,7 @@ CLASSES = {
     "Resources": "reading",
     "Prompts": "reading",
     "Keys": "keys",
+    "Vault": "vault",
     "Calls": "calls",
     "Agents": "agents",
     "Runs": "agents",

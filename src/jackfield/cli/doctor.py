@@ -24,15 +24,16 @@ from jackfield.cli.in_process import SOURCES_TIMEOUT
 from jackfield.cli.options import JSON, argument, command
 from jackfield.cli.output import escape, print_json, style
 from jackfield.cli.target import accepts, local_key, local_url
-from jackfield.errors import ConfigError, JackfieldError
+from jackfield.errors import ConfigError, Forbidden, JackfieldError
 from jackfield.gateway.building import SPEAK_SO, mute_agents
 from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE
+from jackfield.identity.vault import Vault
 from jackfield.model.text import counted, nearest
 from jackfield.sdk import Client, Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings, load_local, load_settings
 from jackfield.settings.types import AgentSettings, SandboxSettings
-from jackfield.store import naming, open_store
+from jackfield.store import Store, naming, open_store
 from jackfield.workers.sandbox.kinds import SandboxUnavailable
 from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
@@ -112,6 +113,9 @@ async def _check_gateway(settings: Settings, url: str, key: str | None) -> list[
         offered += [(prompt.name, prompt.source) for prompt in await client.prompts.list()]
         offered += [(one.uri, one.source) for one in await client.resources.list()]
         offered += [(one.uri_template, one.source) for one in await client.resources.templates()]
+        with suppress(Forbidden):  # the key at hand is no administrator's
+            vault = await client.vault.status()
+            findings.append(describe_vault(vault.key, entries=vault.entries, old=vault.old))
         return [*findings, *check_tool_names(settings, offered)]
 
 
@@ -269,12 +273,33 @@ async def check_store(settings: Settings) -> list[Finding]:
                 await store.open()
                 await store.now_ms()
                 await groups.reload(store)
+                vault = await check_vault(settings, store)
             finally:
                 await store.close()
     except (JackfieldError, OSError) as error:
         return [fault("store", str(error), "Correct [store] url, or JACKFIELD_STORE.")]
     opens = ok("store", f"{kind}: opens" if store.is_shared else f"{kind}: opens, not in use by a gateway")
-    return [opens, *check_groups(groups, settings)]
+    return [opens, *vault, *check_groups(groups, settings)]
+
+
+async def check_vault(settings: Settings, store: Store) -> list[Finding]:
+    """Whether the vault's key is there and is the right one."""
+    needed = any(source.auth != "none" for source in settings.sources)
+    try:
+        found = await Vault(settings, store, is_needed=needed).examine()
+    except ConfigError as error:
+        return [fault("vault", error.message)]
+    return [describe_vault(found.origin, entries=found.sealed, old=found.old)]
+
+
+def describe_vault(origin: str | None, *, entries: int, old: int) -> Finding:
+    if origin is None or origin == "none":
+        return ok("vault", "not needed: no source has auth")
+    key = "in JACKFIELD_VAULT_KEY" if origin == "environment" else f"in a {origin}" if origin == "file" else "in memory"
+    sealed = f"{counted(entries, 'secret')}, AES-256-GCM, key {key}"
+    if old:
+        return warning("vault", f"{sealed}; {old:,} are sealed with an old key.", "Run: jackfield vault rotate")
+    return ok("vault", sealed)
 
 
 def check_groups(groups: Groups, settings: Settings) -> list[Finding]:

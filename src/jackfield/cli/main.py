@@ -41,6 +41,7 @@ COMMANDS = {
     "prompts": CommandEntry("reading", "list prompts, or get one with its arguments"),
     "groups": CommandEntry("groups", "list, show, set or remove groups of tools"),
     "keys": CommandEntry("keys", "list, create, rotate or revoke keys"),
+    "vault": CommandEntry("vault", "show how the vault stands, or give it a new key"),
     "sources": CommandEntry("sources", "list the tool sources and their status"),
     "prefer": CommandEntry("tools", "enable or disable a tool, or require approval for it"),
     "call": CommandEntry("calls", "call a tool and print its result"),

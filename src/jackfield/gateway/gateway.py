@@ -54,6 +54,7 @@ from jackfield.gateway.retention import prune
 from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
 from jackfield.identity.stored_keys import StoredKeys
+from jackfield.identity.vault import Vault
 from jackfield.llm.models import answer_to
 from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
@@ -151,6 +152,7 @@ class Gateway:
         self.keyring.on_revoked = self.catalog.let_go
         self.key_names = KeyNames(settings, groups=self.groups, agents=self.agents, store=self.store)
         self.stored_keys = StoredKeys(self.keyring, self.store, end_calls=self.pipeline.cancel_waiting)
+        self.vault = Vault(settings, self.store, is_needed=any(source.auth != "none" for source in settings.sources))
         self.answers = Answers(
             catalog=self.catalog,
             store=self.store,
@@ -310,6 +312,7 @@ class Gateway:
             self.groups.check_keys(str(self.settings.path))
             await self.key_names.check_config()
             await self.stored_keys.reload()
+            await self.vault.open()
         except BaseException:
             await self.store.close()
             raise

@@ -21,7 +21,7 @@ from jackfield.http.request import Request
 from jackfield.http.response import Response, encode, raw_json_response
 from jackfield.http.routing import ResponseSpec, Route, SocketRoute
 from jackfield.identity import api as identity
-from jackfield.identity import keys_api
+from jackfield.identity import keys_api, vault_api
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.mcp import api as mcp
 from jackfield.mcp.server import McpServer
@@ -87,6 +87,7 @@ def all_routes(
         *workers.routes(gateway.worker_host),
         *identity.routes(gateway.keyring, logins, throttle),
         *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
+        *vault_api.routes(gateway.vault),
         *health.routes(
             store,
             catalog,

@@ -32,3 +32,29 @@ RETURNING name
 
 -- name: all_keys
 SELECT * FROM keys ORDER BY name
+
+-- name: put_sealed
+INSERT INTO vault (kind, id, key_id, sealed, updated_at) VALUES (:kind, :id, :key_id, :sealed, clock_ms())
+ON CONFLICT (kind, id) DO UPDATE SET key_id = excluded.key_id, sealed = excluded.sealed,
+    updated_at = excluded.updated_at
+
+-- name: insert_sealed
+INSERT INTO vault (kind, id, key_id, sealed, updated_at) VALUES (:kind, :id, :key_id, :sealed, clock_ms())
+ON CONFLICT DO NOTHING
+
+-- name: get_sealed
+SELECT kind, id, key_id, sealed FROM vault WHERE kind = :kind AND id = :id
+
+-- name: delete_sealed
+DELETE FROM vault WHERE kind = :kind AND id = :id
+
+-- name: sealed_by_key
+SELECT key_id, count(*) AS count FROM vault GROUP BY key_id
+
+-- name: sealed_with_others
+SELECT kind, id, key_id, sealed FROM vault WHERE key_id <> :key_id ORDER BY kind, id LIMIT :limit
+
+-- name: reseal
+UPDATE vault SET key_id = :key_id, sealed = :sealed, updated_at = clock_ms()
+WHERE kind = :kind AND id = :id AND sealed = :before
+RETURNING id

@@ -8,7 +8,7 @@ Above: the redaction of every outcome (`calls/redaction.py`), of logs and senten
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -132,26 +132,34 @@ class SecretForms:
 
 
 class KnownSecrets:
-    """The secrets that are known by now. `secrets` is asked each time, because more may have been read since."""
+    """The secrets that are known by now. `secrets` is asked each time, because there may be others since: another
+    collection, or the same with more in it.
+    """
 
     def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
         self._secrets = secrets
-        self._known = -1
+        self._known: tuple[Collection[str], int] = ((), -1)
         self._forms = SecretForms(())
 
     @property
     def forms(self) -> SecretForms:
         secrets = self._secrets()
-        if len(secrets) != self._known:
-            self._known = len(secrets)
-            self._forms = SecretForms(tuple(secrets))
+        collection, count = self._known
+        if secrets is not collection or len(secrets) != count:
+            self._known = (secrets, len(secrets))
+            self._forms = SecretForms(secrets)
         return self._forms
 
     def text(self, text: str) -> str:
         return self.forms.text(text)
 
 
-def _forms(secret: str) -> Iterable[str]:
+@lru_cache(maxsize=4096)
+def _forms(secret: str) -> tuple[str, ...]:
+    return tuple(_spellings(secret))
+
+
+def _spellings(secret: str) -> Iterable[str]:
     """As it is, as JSON has it, as an address has it, and by line."""
     yield secret
     if (in_json := _in_json(secret).decode()) and in_json != secret:

@@ -96,6 +96,7 @@ from jackfield.sdk.types import (
     ToolInfo,
     ToolMetadata,
 )
+from jackfield.sdk.vault import Rotation, VaultInfo
 
 __all__ = [
     "AgentInfo",
@@ -152,6 +153,7 @@ __all__ = [
     "ResourceNotFound",
     "ResourceTemplateInfo",
     "ResultPage",
+    "Rotation",
     "RunEvent",
     "RunInfo",
     "RunNotFound",
@@ -186,6 +188,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UpstreamFailed",
+    "VaultInfo",
     "WrongMediaType",
     "progress",
 ]

@@ -17,6 +17,7 @@ from jackfield.sdk.sources import Sources, Workers
 from jackfield.sdk.spaces import Spaces
 from jackfield.sdk.tools import Tools
 from jackfield.sdk.types import Identity, Readiness
+from jackfield.sdk.vault import Vault
 
 NOT_READY = 503
 
@@ -49,6 +50,7 @@ class Client:
         self.resources = Resources(self._connection)
         self.prompts = Prompts(self._connection)
         self.keys = Keys(self._connection)
+        self.vault = Vault(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)
         self.runs = Runs(self._connection)

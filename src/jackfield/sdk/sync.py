@@ -56,6 +56,7 @@ from jackfield.sdk.types import (
     ScenarioState,
     ToolInfo,
 )
+from jackfield.sdk.vault import Rotation, Vault, VaultInfo
 
 
 class SyncTools:
@@ -327,6 +328,22 @@ class SyncKeys:
     def revoke(self, name: str) -> None:
         """End a key, its logins, and what it has waiting."""
         self._loop.run(self._keys.revoke(name))
+
+
+class SyncVault:
+    """The vault of the gateway."""
+
+    def __init__(self, vault: Vault, loop: LoopThread) -> None:
+        self._vault = vault
+        self._loop = loop
+
+    def status(self) -> VaultInfo:
+        """How it stands."""
+        return self._loop.run(self._vault.status())
+
+    def rotate(self) -> Rotation:
+        """Seal everything with a new key, while the gateway runs. Raises `Conflict` where there is no new key."""
+        return self._loop.run(self._vault.rotate())
 
 
 class SyncCalls:
@@ -795,6 +812,7 @@ class SyncClient:
         self.resources = SyncResources(self._client.resources, self._loop)
         self.prompts = SyncPrompts(self._client.prompts, self._loop)
         self.keys = SyncKeys(self._client.keys, self._loop)
+        self.vault = SyncVault(self._client.vault, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)
         self.runs = SyncRuns(self._client.runs, self._loop)

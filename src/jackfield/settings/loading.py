@@ -46,6 +46,8 @@ _SERVICE_SUFFIX = "_API_URL"
 _RESERVED_SERVICE = "JACKFIELD"
 _MODEL_URL, _MODEL_NAME, _MODEL_KEY = "JACKFIELD_MODEL_URL", "JACKFIELD_MODEL", "JACKFIELD_MODEL_KEY"
 DEFAULT_MODEL = "default"
+MOST_NOTED = 500
+"""Secrets learned while the gateway runs that are looked for in all that is said: each costs every call a little."""
 
 
 class _Tables(Struct, frozen=True, kw_only=True):
@@ -132,13 +134,40 @@ class Secrets:
     def __init__(self, environment: Mapping[str, str], file: Mapping[str, str]) -> None:
         self._environment = environment
         self._file = file
-        self.used: set[str] = set()
+        self._used: frozenset[str] = frozenset()
+        self._noted: dict[str, None] = {}
+        """In the order of their last use: not the config's, but learned while the gateway runs."""
+        self._all: frozenset[str] | None = frozenset()
+
+    @property
+    def used(self) -> frozenset[str]:
+        """All that must not be shown; another object whenever it has changed."""
+        if self._all is None:
+            self._all = self._used.union(self._noted)
+        return self._all
 
     def get(self, name: str) -> str | None:
         value = self._environment.get(name, self._file.get(name))
         if value is not None:
-            self.used.add(value)
+            self.add(value)
         return value
+
+    def add(self, value: str) -> None:
+        """One more that must never be shown."""
+        if value not in self._used:
+            self._used |= {value}
+            self._all = None
+
+    def note(self, *values: str) -> None:
+        """More to keep out of what is shown, such as tokens. The least recently noted of very many are let go."""
+        for value in values:
+            if value not in self._noted:
+                self._all = None
+            self._noted.pop(value, None)
+            self._noted[value] = None
+        while len(self._noted) > MOST_NOTED:
+            del self._noted[next(iter(self._noted))]
+            self._all = None
 
 
 def load_settings(
