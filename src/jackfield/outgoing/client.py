@@ -87,17 +87,18 @@ class Outgoing:
         timeout: float = DEFAULT_SECONDS,
         max_bytes: int = MAX_BYTES,
         named_by: str | None = None,
+        max_redirects: int = MAX_REDIRECTS,
     ) -> OutgoingResponse:
         """Send one request and read its response. Raises `OutgoingError` when there is none.
 
         `named_by` is the url in the operator's config that asks for this: its origin may be reached wherever it is.
         `json` is sent as a JSON body, None as none. `timeout` (seconds) bounds it all, redirects included, and
-        `max_bytes` the decompressed body.
+        `max_bytes` the decompressed body. With `max_redirects=0` a redirect is refused, for bodies that are secret.
         """
         message = _message(method, url, headers=headers or {}, params=params, json=json, content=content)
         try:
             async with asyncio.timeout(timeout):
-                response = await self._send(message, named_by)
+                response = await self._send(message, named_by, max_redirects)
                 body = await _body(response, max_bytes)
         except TimeoutError:
             raise OutgoingTimedOut(f"{message.target.origin} did not answer within {timeout:g} s.") from None
@@ -131,11 +132,13 @@ class Outgoing:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _send(self, message: OutgoingRequest, named_by: str | None) -> StreamedResponse:
+    async def _send(
+        self, message: OutgoingRequest, named_by: str | None, max_redirects: int = MAX_REDIRECTS
+    ) -> StreamedResponse:
         """Send it and follow its redirects, each checked like a new url."""
         first = message.target.origin
         named: HttpOrigin | None = None if named_by is None else named_origin(named_by)
-        for _ in range(MAX_REDIRECTS + 1):
+        for _ in range(max_redirects + 1):
             if message.target.origin != named:
                 named = None  # the config's permission ends where its origin is left, and does not come back
             response = await self._pool.send(
@@ -149,7 +152,7 @@ class Outgoing:
                 return response
             await response.aclose()
             message = redirected(message, status=response.status, location=response.headers["location"])
-        raise OutgoingBadAnswer(f"{first} redirected more than {MAX_REDIRECTS} times, last to {message.target.origin}.")
+        raise OutgoingBadAnswer(f"{first} redirected more than {max_redirects} times, last to {message.target.origin}.")
 
 
 def redirected(message: OutgoingRequest, *, status: int, location: str) -> OutgoingRequest:

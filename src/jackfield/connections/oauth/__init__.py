@@ -3,6 +3,15 @@
 Above: the stored connections. Below: `outgoing`. It stores nothing and knows no source.
 """
 
+from jackfield.connections.oauth.challenges import (
+    MAX_STEP_UPS,
+    Refusal,
+    challenge_of,
+    parse_challenges,
+    refusal_of,
+    stepped_up_scopes,
+)
+from jackfield.connections.oauth.client import OAuthClient
 from jackfield.connections.oauth.errors import (
     CallbackRefused,
     DiscoveryFailed,
@@ -13,6 +22,7 @@ from jackfield.connections.oauth.errors import (
     StepUpRefused,
     TokenRefused,
 )
+from jackfield.connections.oauth.registration import client_document
 from jackfield.connections.oauth.types import (
     AuthMethod,
     AuthorizationRequest,
@@ -25,6 +35,7 @@ from jackfield.connections.oauth.types import (
 )
 
 __all__ = [
+    "MAX_STEP_UPS",
     "AuthMethod",
     "AuthorizationRequest",
     "AuthorizationServer",
@@ -33,12 +44,19 @@ __all__ = [
     "Client",
     "DiscoveryFailed",
     "GrantEnded",
+    "OAuthClient",
     "OAuthError",
     "OAuthUnavailable",
     "ProtectedResource",
+    "Refusal",
     "RegistrationFailed",
     "StepUpRefused",
     "Target",
     "TokenRefused",
     "Tokens",
+    "challenge_of",
+    "client_document",
+    "parse_challenges",
+    "refusal_of",
+    "stepped_up_scopes",
 ]

@@ -51,8 +51,14 @@ class AuthorizationServer(Struct, frozen=True, kw_only=True):
     authorization_grant_profiles_supported: tuple[str, ...] | None = None
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False
-    origin: Literal["metadata", "default", "config"] = "metadata"
-    """`default`: it has no metadata, so its endpoints are where revision 2025-03-26 puts them."""
+    origin: Literal["metadata", "default", "config", "endpoints"] = "metadata"
+    """`metadata`: its own. `config`: endpoints and issuer are the operator's. `endpoints`: only these are, and the
+    issuer is their origin. `default`: it has no metadata, so its endpoints are where revision 2025-03-26 puts them."""
+
+    @property
+    def knows_issuer(self) -> bool:
+        """Whether `issuer` is the server's own word or the operator's, and not only the origin of its endpoints."""
+        return self.origin != "endpoints"
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -120,6 +126,8 @@ class AuthorizationRequest(WithSecrets, frozen=True, kw_only=True):
     """Those asked for."""
     wants_issuer: bool = False
     """The server says that its callbacks name the issuer: one without is refused."""
+    knows_issuer: bool = True
+    """False: the config has the server's endpoints only, so an `iss` in the callback cannot be compared."""
     dpop_key: str | None = None
     """The private key that the tokens will be bound to, as a JWK in JSON."""
 

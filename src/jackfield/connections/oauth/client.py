@@ -1,0 +1,395 @@
+"""`OAuthClient`: our side of OAuth with one server behind the gateway. Above: the stored connections.
+
+It keeps no logins: callers hand in what was stored and store what they get. All it remembers are DPoP nonces.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import structs
+
+from jackfield.connections.oauth.authorization import authorization_request, check_callback, dpop_key_for
+from jackfield.connections.oauth.challenges import Refusal, initial_scopes, refusal_of
+from jackfield.connections.oauth.discovery import (
+    canonical_resource,
+    choose_server,
+    default_server,
+    find_resource,
+    find_server,
+    is_same_issuer,
+    own_issuer,
+)
+from jackfield.connections.oauth.errors import (
+    CallbackRefused,
+    DiscoveryFailed,
+    GrantEnded,
+    OAuthError,
+    RegistrationFailed,
+)
+from jackfield.connections.oauth.http import JsonAnswer, OAuthHttp, host_of
+from jackfield.connections.oauth.jose import dpop_proof, signed_assertion
+from jackfield.connections.oauth.registration import configured_client, is_document_url, is_usable, register
+from jackfield.connections.oauth.tokens import (
+    ID_JAG,
+    ID_TOKEN,
+    JWT_BEARER,
+    TOKEN_EXCHANGE,
+    audience,
+    client_authentication,
+    parse_assertion,
+    parse_tokens,
+    success,
+)
+from jackfield.connections.oauth.types import (
+    AuthorizationRequest,
+    AuthorizationServer,
+    Challenge,
+    Client,
+    ProtectedResource,
+    Target,
+    Tokens,
+)
+from jackfield.outgoing import Outgoing
+from jackfield.outgoing.urls import named_origin
+from jackfield.settings.identity import SourceOAuth
+
+MAX_NONCES = 64
+MAX_NONCE = 512
+MAX_TOKEN_FILE = 64 * 1024
+
+
+class OAuthClient:
+    """The protocol with the server at `url`, a url of the operator's config, as `config` (its `oauth`) has it.
+
+    `redirect_uri` is where browsers come back to; `document_url` is where the gateway serves its client id metadata
+    document, None where that is not an https address. `is_mcp` servers get a `resource` even if they have no metadata.
+    """
+
+    def __init__(
+        self,
+        outgoing: Outgoing,
+        url: str,
+        config: SourceOAuth,
+        *,
+        redirect_uri: str,
+        document_url: str | None = None,
+        is_mcp: bool = True,
+    ) -> None:
+        self.url = url
+        self.config = config
+        self._redirect_uri = redirect_uri
+        self._document_url = document_url if is_document_url(document_url) else None
+        self._is_mcp = is_mcp
+        configured = (config.issuer, config.authorization_url, config.token_url, config.revocation_url)
+        named = (url, *configured, config.identity_provider)
+        self._http = OAuthHttp(outgoing, named=[each for each in named if each])
+        self._nonces: OrderedDict[str, str] = OrderedDict()
+
+    @property
+    def host(self) -> str:
+        """The server's host, for messages."""
+        return host_of(self.url)
+
+    async def discover(self, challenge: Challenge | None = None, *, known_issuer: str | None = None) -> Target:
+        """Find out where to get tokens. `challenge` is the server's, `known_issuer` that of a login we have."""
+        resource = await self._find_resource(challenge)
+        server = await self._find_server(resource, known_issuer)
+        needs_dpop = resource is not None and resource.dpop_bound_access_tokens_required
+        asks_dpop = challenge is not None and challenge.scheme == "dpop"
+        return Target(
+            url=self.url,
+            server=server,
+            resource=self._resource(resource),
+            resource_scopes=None if resource is None else resource.scopes_supported,
+            dpop=self.config.dpop or needs_dpop or asks_dpop,
+        )
+
+    async def client(self, target: Target, *, known: Client | None = None, scopes: tuple[str, ...] = ()) -> Client:
+        """The client to log in with: the config's, else by metadata document, else the `known` one or a new one.
+
+        `known` is what was stored for this source. It is used again only at the server that it belongs to.
+        """
+        server, configured_id = target.server, self.config.client_id
+        is_document = is_document_url(configured_id) and self.config.client_secret is None
+        if configured_id is not None and not (is_document and self.config.grant == "code"):
+            known_issuer = known.issuer if known is not None and known.origin == "config" else None
+            return await configured_client(
+                server, self.config, redirect_uri=self._redirect_uri, known_issuer=known_issuer
+            )
+        if self.config.grant != "code":
+            raise RegistrationFailed(
+                f'The source at {self.host} needs a `client_id` in its `oauth` for `grant = "{self.config.grant}"`.'
+            )
+        if server.client_id_metadata_document_supported and (document := configured_id or self._document_url):
+            return Client(
+                issuer=server.issuer,
+                client_id=document,
+                redirect_uri=self._redirect_uri,
+                origin="metadata_document",
+            )
+        if known is not None and is_usable(known, server, redirect_uri=self._redirect_uri):
+            return known
+        return await register(self._http, server, redirect_uri=self._redirect_uri, scopes=scopes)
+
+    def scopes(self, target: Target, challenge: Challenge | None = None) -> tuple[str, ...]:
+        """What a first login asks for."""
+        return initial_scopes(target, challenge, configured=self.config.scopes)
+
+    def begin(
+        self, target: Target, client: Client, *, scopes: tuple[str, ...], state: str | None = None
+    ) -> AuthorizationRequest:
+        """A login for a person's browser. Store it with the target and the client until the callback comes."""
+        _check_bound(target.server, client)
+        return authorization_request(target, client, scopes=scopes, redirect_uri=self._redirect_uri, state=state)
+
+    async def finish(
+        self, target: Target, client: Client, request: AuthorizationRequest, callback: Mapping[str, str]
+    ) -> Tokens:
+        """The tokens for a callback that answers `request`. Raises `CallbackRefused` for any other."""
+        server = target.server
+        if not server.issuer == client.issuer == request.issuer or client.client_id != request.client_id:
+            raise CallbackRefused(
+                f"The login was begun at {host_of(request.issuer)}, but is wanted elsewhere now. Start it again."
+            )
+        code = check_callback(request, callback)
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": request.redirect_uri,
+            "code_verifier": request.verifier,
+        }
+        answer = await self._ask(server, client, form, resource=request.resource, dpop_key=request.dpop_key)
+        return parse_tokens(
+            answer,
+            server=server,
+            client=client,
+            resource=request.resource,
+            scopes=request.scopes,
+            dpop_key=request.dpop_key,
+        )
+
+    async def refresh(self, server: AuthorizationServer, client: Client, tokens: Tokens) -> Tokens:
+        """Fresh tokens. The refresh token stays where the server gives no new one. `GrantEnded`: log in again."""
+        _check_bound(server, client, tokens)
+        if tokens.refresh_token is None:
+            raise GrantEnded(f"The login at {host_of(server.issuer)} is over. Log in again.", error="no_refresh_token")
+        form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
+        answer = await self._ask(server, client, form, resource=tokens.resource, dpop_key=tokens.dpop_key)
+        return parse_tokens(
+            answer,
+            server=server,
+            client=client,
+            resource=tokens.resource,
+            scopes=tokens.scopes,
+            dpop_key=tokens.dpop_key,
+            before=tokens,
+        )
+
+    async def machine(self, target: Target, client: Client, *, scopes: tuple[str, ...]) -> Tokens:
+        """Tokens that need no person: client credentials, a signed assertion, or this machine's own token."""
+        server, grant = target.server, self.config.grant
+        _check_bound(server, client)
+        if grant == "client_credentials":
+            form: dict[str, str] = {"grant_type": grant}
+        elif grant in ("jwt_bearer", "workload"):
+            form = {"grant_type": JWT_BEARER, "assertion": await self._assertion(server, client, scopes)}
+        else:
+            raise OAuthError(f'`grant = "{grant}"` needs a person to log in.')
+        return await self._granted(target, client, form, scopes=scopes)
+
+    async def enterprise(
+        self, target: Target, client: Client, *, id_token: str, identity: Client, scopes: tuple[str, ...]
+    ) -> Tokens:
+        """Tokens for a person who is signed in at the enterprise's identity provider, which consents in their place.
+
+        `id_token` is the person's, `identity` the client that it was given to at the provider.
+        """
+        provider = await self._identity_provider()
+        if not is_same_issuer(identity.issuer, provider.issuer):
+            raise OAuthError(
+                f"People sign in at {host_of(identity.issuer)}, but `identity_provider` of the source is "
+                f"{host_of(provider.issuer)}. They have to be the same."
+            )
+        form = {
+            "grant_type": TOKEN_EXCHANGE,
+            "requested_token_type": ID_JAG,
+            "audience": target.server.issuer,
+            "subject_token": id_token,
+            "subject_token_type": ID_TOKEN,
+        }
+        if scopes:
+            form["scope"] = " ".join(scopes)
+        resource = target.resource or canonical_resource(self.url)
+        answer = await self._ask(provider, structs.replace(identity, issuer=provider.issuer), form, resource=resource)
+        form = {"grant_type": JWT_BEARER, "assertion": parse_assertion(answer, provider)}
+        return await self._granted(target, client, form, scopes=scopes)
+
+    async def revoke(self, server: AuthorizationServer, client: Client, tokens: Tokens) -> bool:
+        """End a login at the server (RFC 7009). False: the server has no way to."""
+        _check_bound(server, client, tokens)
+        if server.revocation_endpoint is None:
+            return False
+        held = (("refresh_token", tokens.refresh_token), ("access_token", tokens.access_token))
+        for kind, token in held:
+            if token is not None:
+                body, headers = client_authentication(server, client)
+                form = {"token": token, "token_type_hint": kind, **body}
+                answer = await self._http.post_form(server.revocation_endpoint, form, headers=headers)
+                if answer.status >= 400:  # noqa: PLR2004
+                    success(answer, server)
+        return True
+
+    def headers(self, tokens: Tokens, method: str, url: str) -> dict[str, str]:
+        """The headers that authorize one request; those for an MCP server to its own origin only."""
+        if self._is_mcp and named_origin(url) != named_origin(self.url):
+            raise OAuthError(f"The login at {self.host} is not sent to {host_of(url)}.")
+        if tokens.token_type != "DPoP" or tokens.dpop_key is None:  # noqa: S105 - its kind
+            return {"authorization": f"Bearer {tokens.access_token}"}
+        nonce = self._nonces.get(str(named_origin(url)))
+        proof = dpop_proof(tokens.dpop_key, method, url, nonce=nonce, access_token=tokens.access_token)
+        return {"authorization": f"DPoP {tokens.access_token}", "dpop": proof}
+
+    def refusal(self, status: int, headers: Mapping[str, str]) -> Refusal:
+        """What the server's refusal means for the login. A DPoP nonce in it is used from then on."""
+        self._keep_nonce(self.url, headers)
+        return refusal_of(status, headers)
+
+    async def _find_resource(self, challenge: Challenge | None) -> ProtectedResource | None:
+        named = challenge.resource_metadata if challenge is not None else None
+        if named is None and (self._has_endpoints or (self.config.issuer is not None and not self._is_mcp)):
+            return None
+        return await find_resource(self._http, self.url, named=named)
+
+    @property
+    def _has_endpoints(self) -> bool:
+        """Whether the config leaves nothing to discovery."""
+        config = self.config
+        return config.token_url is not None and (config.grant != "code" or config.authorization_url is not None)
+
+    async def _find_server(self, resource: ProtectedResource | None, known_issuer: str | None) -> AuthorizationServer:
+        config = self.config
+        if config.token_url is not None and self._has_endpoints:
+            return AuthorizationServer(
+                issuer=config.issuer or own_issuer(config.token_url),
+                authorization_endpoint=config.authorization_url,
+                token_endpoint=config.token_url,
+                revocation_endpoint=config.revocation_url,
+                origin="endpoints" if config.issuer is None else "config",
+            )
+        listed = resource.authorization_servers if resource is not None else ()
+        if config.issuer is not None:
+            if listed and not any(is_same_issuer(each, config.issuer) for each in listed):
+                raise DiscoveryFailed(
+                    f"{self.host} wants logins at {', '.join(map(host_of, listed))}, but the source's `oauth` has the "
+                    f"issuer {host_of(config.issuer)}. Correct `issuer`, and `client_id` with it."
+                )
+            server = await choose_server(self._http, (config.issuer,), preferred=None, url=self.url)
+        elif listed:
+            server = await choose_server(self._http, listed, preferred=known_issuer, url=self.url)
+        else:
+            server = await find_server(self._http, own_issuer(self.url)) or default_server(self.url)
+        given = {
+            "authorization_endpoint": config.authorization_url,
+            "token_endpoint": config.token_url,
+            "revocation_endpoint": config.revocation_url,
+        }
+        return structs.replace(server, **{name: url for name, url in given.items() if url is not None})
+
+    def _resource(self, resource: ProtectedResource | None) -> str | None:
+        if self.config.resource is not None:
+            return self.config.resource or None
+        if resource is not None:
+            return resource.resource
+        return canonical_resource(self.url) if self._is_mcp else None
+
+    async def _identity_provider(self) -> AuthorizationServer:
+        issuer = self.config.identity_provider
+        if issuer is None:
+            raise OAuthError(f'The source at {self.host} has `grant = "enterprise"` but no `identity_provider`.')
+        return await choose_server(self._http, (issuer,), preferred=None, url=self.url)
+
+    async def _assertion(self, server: AuthorizationServer, client: Client, scopes: tuple[str, ...]) -> str:
+        if self.config.token_file is not None:
+            return await asyncio.to_thread(_read_token, self.config.token_file)
+        if self.config.grant == "workload" or client.private_key is None:
+            missing = "token_file" if self.config.grant == "workload" else "private_key"
+            raise OAuthError(f'The source at {self.host} has `grant = "{self.config.grant}"` but no `{missing}`.')
+        return signed_assertion(
+            client.private_key,
+            client_id=client.client_id,
+            audience=audience(server),
+            algorithm=client.signing_algorithm,
+            claims={"scope": " ".join(scopes)} if scopes else None,
+        )
+
+    async def _granted(
+        self, target: Target, client: Client, form: dict[str, str], *, scopes: tuple[str, ...]
+    ) -> Tokens:
+        """Tokens for a grant without a callback."""
+        _check_bound(target.server, client)
+        if scopes:
+            form = {**form, "scope": " ".join(scopes)}
+        dpop_key = dpop_key_for(target.server) if target.dpop else None
+        answer = await self._ask(target.server, client, form, resource=target.resource, dpop_key=dpop_key)
+        return parse_tokens(
+            answer, server=target.server, client=client, resource=target.resource, scopes=scopes, dpop_key=dpop_key
+        )
+
+    async def _ask(
+        self,
+        server: AuthorizationServer,
+        client: Client,
+        form: Mapping[str, str],
+        *,
+        resource: str | None,
+        dpop_key: str | None = None,
+    ) -> JsonAnswer:
+        """Send one request to the token endpoint; twice if it wants a DPoP nonce first."""
+        url = server.token_endpoint
+        where = str(named_origin(url))
+        for _ in range(2):
+            body, headers = client_authentication(server, client)
+            whole = {**form, **({} if resource is None else {"resource": resource}), **body}
+            had = self._nonces.get(where)
+            if dpop_key is not None:
+                headers["dpop"] = dpop_proof(dpop_key, "POST", url, nonce=had)
+            answer = await self._http.post_form(url, whole, headers=headers)
+            self._keep_nonce(url, answer.headers)
+            wants_nonce = (answer.body or {}).get("error") == "use_dpop_nonce"
+            if dpop_key is None or not wants_nonce or self._nonces.get(where) == had:
+                break
+        return answer
+
+    def _keep_nonce(self, url: str, headers: Mapping[str, str]) -> None:
+        nonce = headers.get("dpop-nonce")
+        if nonce and len(nonce) <= MAX_NONCE:
+            where = str(named_origin(url))
+            self._nonces[where] = nonce
+            self._nonces.move_to_end(where)
+            if len(self._nonces) > MAX_NONCES:
+                self._nonces.popitem(last=False)
+
+
+def _check_bound(server: AuthorizationServer, client: Client, tokens: Tokens | None = None) -> None:
+    """Client and tokens are shown to the server they belong to, and to no other."""
+    if client.issuer != server.issuer or (
+        tokens is not None and (tokens.issuer, tokens.client_id) != (client.issuer, client.client_id)
+    ):
+        raise GrantEnded(
+            f"The login belongs to {host_of((tokens or client).issuer)}, but the server wants logins at "
+            f"{host_of(server.issuer)} now. Log in again.",
+            error="issuer_changed",
+        )
+
+
+def _read_token(path: str) -> str:
+    try:
+        with Path(path).expanduser().open(encoding="ascii") as file:
+            token = file.read(MAX_TOKEN_FILE).strip()
+    except (OSError, ValueError):
+        token = ""
+    if not token:
+        raise OAuthError("`token_file` of the source's `oauth` cannot be read, or is empty. It has to hold one token.")
+    return token
