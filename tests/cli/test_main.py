@@ -4,6 +4,7 @@ import pytest
 
 from jackfield.cli.main import COMMANDS, main
 from tests.harness.process import free_port
+from tests.requirement import requirement
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +37,8 @@ def test_every_command_has_a_help_with_an_example(name: str, capsys: pytest.Capt
     ("line", "sentence"),
     [
         (["frobnicate"], "There is no command 'frobnicate'. Known: serve, init"),
-        (["tool"], "There is no command 'tool'. Did you mean 'tools'? See 'jackfield --help'."),
         (["call"], "The following arguments are required: name"),
-        (["tools", "--jsno"], "Unrecognized arguments: --jsno. See 'jackfield tools --help'."),
+        (["tools", "one", "two"], "Unrecognized arguments: two. See 'jackfield tools --help'."),
         (["call", "add", "a=1", "--json", "{}"], "Arguments are given both as key=value and as --json"),
         (["call", "add", "--timeout", "soon"], "Argument --timeout: invalid float value: 'soon'."),
         (["tools", "add", "--search", "x"], "cannot be combined with --search"),
@@ -64,6 +64,30 @@ def test_a_wrong_line_is_one_sentence_on_stderr_and_exit_2(
     assert sentence in captured.err
     assert captured.err.startswith("error: ")
     assert len(captured.err.splitlines()) == 1
+
+
+@requirement("OPS-CLI-did-you-mean")
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (["tool"], "There is no command 'tool'. Did you mean 'tools'? See 'jackfield --help'."),
+        (["keys", "crate"], "There is no action 'crate'. Did you mean 'create'? See 'jackfield keys --help'."),
+        (["groups", "xyz"], "There is no action 'xyz'. Known: list, show, set, remove. See 'jackfield groups --help'."),
+        (["completion", "zhs"], "There is no shell 'zhs'. Did you mean 'zsh'? See 'jackfield completion --help'."),
+        (["tools", "--jsno"], "There is no option '--jsno'. Did you mean '--json'? See 'jackfield tools --help'."),
+        (["tail", "--agnet=ann"], "There is no option '--agnet'. Did you mean '--agent'? See 'jackfield tail --help'."),
+        (["tail", "-q"], "There is no option '-q'. See 'jackfield tail --help'."),
+        (
+            ["prefer", "add", "--approval", "requires"],
+            "--approval cannot be 'requires'. Did you mean 'require'? See 'jackfield prefer --help'.",
+        ),
+    ],
+)
+def test_a_misspelt_word_is_told_the_one_that_was_meant(
+    line: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line) == 2
+    assert capsys.readouterr().err == f"error: {sentence}\n"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from jackfield.cli import output
+from tests.requirement import requirement
 
 
 class Terminal(io.StringIO):
@@ -54,6 +55,24 @@ def test_text_is_printed_as_it_is_and_anything_else_as_json(
 def test_columns_stand_one_below_the_other() -> None:
     assert output.table([("a", "bb", "c"), ("aaa", "b", "")]) == ["a    bb  c", "aaa  b"]
     assert output.table([]) == []
+
+
+@requirement("OPS-CLI-headers")
+def test_a_header_stands_above_rows_and_never_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("a", "bb", "c"), ("aaa", "b", "")]
+    assert output.table(rows, header=("X", "LONG", "Y")) == ["X    LONG  Y", "a    bb    c", "aaa  b"]
+    assert output.table([], header=("X", "Y")) == []
+    on_a_terminal(monkeypatch)
+    assert output.table([("a", "b")], header=("X", "Y"), styles=("bold",)) == [
+        "\x1b[2mX\x1b[0m  \x1b[2mY\x1b[0m",
+        "\x1b[1ma\x1b[0m  b",
+    ]
+
+
+def test_a_styled_cell_is_as_wide_as_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_a_terminal(monkeypatch)
+    rows = [(output.style("down", "red"), "x"), ("starting", "y")]
+    assert output.table(rows) == ["\x1b[31mdown\x1b[0m      x", "starting  y"]
 
 
 def test_the_last_column_is_cut_at_the_edge_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,10 @@ def test_each_call_is_a_line_with_what_it_needs_its_age_its_time_left_and_its_ar
     words = [[word.strip() for word in line.split("  ") if word.strip()] for line in lines]
     arguments = '{"amount":5,"note":"\\u001b[2J"}'
     assert words == [
-        ["call_1", "approval", "transfer", "by planner for ada", "3 min old", "23 h left", arguments],
-        ["call_2", "result", "transfer", "by planner for ada", "3 min old", "23 h left", arguments],
-        ["call_3", "result now", "transfer", "by planner for ada", "3 min old", "20 s left", arguments],
+        ["ID", "NEEDS", "TOOL", "CALLER", "AGE", "LEFT", "ARGUMENTS"],
+        ["call_1", "approval", "transfer", "planner for ada", "3 min", "23 h", arguments],
+        ["call_2", "result", "transfer", "planner for ada", "3 min", "23 h", arguments],
+        ["call_3", "result now", "transfer", "planner for ada", "3 min", "20 s", arguments],
     ]
 
 

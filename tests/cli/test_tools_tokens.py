@@ -48,6 +48,6 @@ def test_an_empty_catalog_costs_nothing_and_says_so() -> None:
 
 def test_the_table_ends_with_both_totals() -> None:
     lines = cost_lines(token_costs([tool("add")]))
-    assert lines[0].split() == ["add", "local", "20"]
-    assert "20 tokens for 1 tool" in lines[2]
-    assert "with search" in lines[3]
+    assert [line.split() for line in lines[:2]] == [["NAME", "SOURCE", "TOKENS"], ["add", "local", "20"]]
+    assert "20 tokens for 1 tool" in lines[3]
+    assert "with search" in lines[4]

@@ -139,14 +139,17 @@ def test_what_cannot_be_is_said_in_a_sentence(desk: RunningGateway, arguments: t
 
 def test_agents_and_spaces_are_listed(desk: RunningGateway) -> None:
     chat(desk, "hello\n")
-    clerk, grump = run_cli("agents", cwd=desk.folder).stdout.splitlines()
-    assert re.fullmatch(r"clerk  asleep  desk    cycle \d+, \d+ s ago +Done\.", clerk)
+    header, clerk, grump = run_cli("agents", cwd=desk.folder).stdout.splitlines()
+    assert header.split() == ["ID", "STATUS", "SPACES", "CYCLE", "FINISHED", "SUMMARY"]
+    assert re.fullmatch(r"clerk  asleep  desk    \d+ +\d+ s ago +Done\.", clerk)
     assert grump.startswith("grump  ")
     one = run_cli("agents", "clerk", cwd=desk.folder).stdout.splitlines()
-    assert re.fullmatch(r"cycle \d+, \d+ s ago +done +cycle_\w+  Done\.", one[2])
-    cellar, here = run_cli("spaces", cwd=desk.folder).stdout.splitlines()
-    assert cellar.startswith("cellar    grump (agent)")
-    assert here.startswith("desk      Clerk (agent), ")
+    assert one[3].split() == ["CYCLE", "STATUS", "FINISHED", "RUN", "SUMMARY"]
+    assert re.fullmatch(r"\d+ +done +\d+ s ago +cycle_\w+  Done\.", one[4])
+    header, cellar, here = run_cli("spaces", cwd=desk.folder).stdout.splitlines()
+    assert header.split() == ["ID", "NAME", "MEMBERS"]
+    assert cellar.startswith("cellar  cellar  grump (agent)")
+    assert here.startswith("desk    desk    Clerk (agent), ")
     assert "admin (person)" in here
 
 

@@ -300,7 +300,7 @@ def test_the_concierge_searches_shows_asks_sleeps_and_books_when_the_answer_come
     ]
     chart = the_chart(demo)
     assert (chart["status"], [bar["value"] for bar in chart["args"]["bars"]]) == ("complete", [112.0, 186.0, 340.0])
-    assert run_cli("agents", cwd=demo.folder).stdout.split()[:2] == ["concierge", "asleep"]
+    assert run_cli("agents", cwd=demo.folder).stdout.splitlines()[1].split()[:2] == ["concierge", "asleep"]
 
     [question] = [call for call in pending(demo) if call["tool"] == "confirmAction" and call["agent"] == "concierge"]
     body = {"callId": question["id"], "result": {"confirmed": True}}

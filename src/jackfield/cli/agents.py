@@ -44,27 +44,27 @@ def agent_lines(agents: Sequence[AgentInfo], *, now: datetime) -> list[str]:
             escape(agent.id),
             agent.status if agent.enabled else "disabled",
             escape(", ".join(agent.spaces)),
-            _when(agent.last_cycle, now=now),
+            "-" if agent.last_cycle is None else str(agent.last_cycle.number),
+            _finished(agent.last_cycle, now=now),
             _summary(agent.last_cycle),
         )
         for agent in agents
     ]
-    return table(rows, styles=("bold", "cyan", "", "dim"))
+    header = ("ID", "STATUS", "SPACES", "CYCLE", "FINISHED", "SUMMARY")
+    return table(rows, header=header, styles=("bold", "cyan", "", "", "dim"))
 
 
 def cycle_lines(cycles: Sequence[CycleInfo], *, now: datetime) -> list[str]:
     """One line a cycle, newest first."""
     if not cycles:
         return ["No cycles yet."]
-    rows = [(_when(cycle, now=now), cycle.status, cycle.id, _summary(cycle)) for cycle in cycles]
-    return table(rows, styles=("bold", "cyan", "dim"))
+    rows = [(str(cycle.number), cycle.status, _finished(cycle, now=now), cycle.id, _summary(cycle)) for cycle in cycles]
+    return table(rows, header=("CYCLE", "STATUS", "FINISHED", "RUN", "SUMMARY"), styles=("bold", "cyan", "dim", "dim"))
 
 
-def _when(cycle: CycleInfo | None, *, now: datetime) -> str:
-    if cycle is None:
-        return "no cycle yet"
-    finished = timestamp(cycle.finished_at)
-    return f"cycle {cycle.number}, {f'{duration(now - finished)} ago' if finished else 'now'}"
+def _finished(cycle: CycleInfo | None, *, now: datetime) -> str:
+    finished = None if cycle is None else timestamp(cycle.finished_at)
+    return "-" if finished is None else f"{duration(now - finished)} ago"
 
 
 def _summary(cycle: CycleInfo | None) -> str:
@@ -94,9 +94,9 @@ def space_lines(spaces: Sequence[SpaceInfo], members: Mapping[str, Sequence[Spac
     rows = [
         (
             escape(space.id),
-            escape(space.name if space.name != space.id else ""),
-            escape(", ".join(f"{member.name} ({member.kind})" for member in members[space.id]) or "no members"),
+            escape(space.name),
+            escape(", ".join(f"{member.name} ({member.kind})" for member in members[space.id]) or "-"),
         )
         for space in spaces
     ]
-    return table(rows, styles=("bold",))
+    return table(rows, header=("ID", "NAME", "MEMBERS"), styles=("bold",))

@@ -48,7 +48,7 @@ key:=JSON passes a value as JSON regardless of the schema.
 
 exit codes: 0 done, 1 failed, 2 not made (unknown tool, invalid arguments, refused), 3 pending (prints the call id)""",
     argument("name", help="the tool"),
-    argument("pairs", nargs="*", metavar="key=value", help="its arguments"),
+    argument("pairs", nargs="*", default=[], metavar="key=value", help="its arguments"),
     argument("--json", metavar="OBJECT", help="all arguments as a JSON object, @file, or - for stdin"),
     argument("--raw", action="store_true", help="print the gateway's response as JSON"),
     argument("--follow", action="store_true", help="print progress and events to stderr"),

@@ -77,11 +77,10 @@ def list_lines(groups: Sequence[GroupInfo]) -> list[str]:
     """Name, number of tools, origin, description."""
     if not groups:
         return ["No groups. Add one to the config, [groups.NAME], or with 'jackfield groups set'."]
-    rows = [("NAME", "TOOLS", "ORIGIN", "DESCRIPTION")]
-    rows += [
+    rows = [
         (escape(group.name), str(group.tool_count), group.origin, first_line(group.description)) for group in groups
     ]
-    return table(rows, styles=("bold", "dim", "dim"))
+    return table(rows, header=("NAME", "TOOLS", "ORIGIN", "DESCRIPTION"), styles=("bold", "dim", "dim"))
 
 
 def group_lines(group: GroupInfo) -> Iterator[str]:

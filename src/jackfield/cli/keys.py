@@ -105,12 +105,11 @@ def seconds_in(text: str, flag: str) -> int:
 
 def list_lines(found: Sequence[KeyInfo]) -> list[str]:
     """Name, scopes, limits, origin, expiry."""
-    rows = [("NAME", "SCOPES", "LIMITS", "ORIGIN", "EXPIRES")]
-    rows += [
+    rows = [
         (escape(key.name), " ".join(key.scopes), escape(_limits(key)), key.origin, key.expires_at or "never")
         for key in found
     ]
-    return table(rows, styles=("bold",))
+    return table(rows, header=("NAME", "SCOPES", "LIMITS", "ORIGIN", "EXPIRES"), styles=("bold",))
 
 
 def _limits(key: KeyInfo) -> str:

@@ -120,7 +120,7 @@ def _dispatch(line: list[str]) -> int:
         raise UsageError(f"There is no command '{name}'.{hint} See 'jackfield --help'.")
     module = importlib.import_module(f"jackfield.cli.{COMMANDS[name].module}")
     command = cast("Command", getattr(module, "import_" if name == "import" else name))
-    code = command.run(command.parser(name).parse_intermixed_args(line[1:]))
+    code = command.run(command.read(name, line[1:]))
     return code if isinstance(code, int) else asyncio.run(code)
 
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError
+from jackfield.model.text import nearest
 
 Run = Callable[[Namespace], int | Coroutine[Any, Any, int]]
 
@@ -45,8 +46,20 @@ class Command(Struct, frozen=True, kw_only=True):
             argument.group: parser.add_argument_group(argument.group) for argument in self.arguments if argument.group
         }
         for argument in self.arguments:
-            groups.get(argument.group, parser).add_argument(*argument.flags, **argument.settings)
+            groups.get(argument.group, parser).add_argument(*argument.flags, **_checked(argument, parser.prog))
         return parser
+
+    def read(self, name: str, words: list[str]) -> Namespace:
+        """The options of a command line, in which arguments and options may be mixed."""
+        parser = self.parser(name)
+        options, unknown = parser.parse_known_intermixed_args(words)
+        flag = next((word.partition("=")[0] for word in unknown if word.startswith("-")), None)
+        if flag is not None:
+            known = [known for argument in self.arguments for known in argument.flags if known.startswith("--")]
+            raise UsageError(f"There is no option '{flag}'.{nearest(flag, known)} See '{parser.prog} --help'.")
+        if unknown:
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options
 
 
 class Parser(ArgumentParser):
@@ -54,6 +67,34 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message[0].upper()}{message[1:].rstrip('.')}. See '{self.prog} --help'.")
+
+
+def _checked(argument: Argument, prog: str) -> dict[str, Any]:
+    """The settings for argparse; `_choice` checks the choices in its place."""
+    settings = {**argument.settings}
+    if (choices := settings.pop("choices", None)) is None:
+        return settings
+    settings["type"] = _choice(argument, prog)
+    if "metavar" not in settings:
+        if argument.flags[0].startswith("-"):
+            settings["metavar"] = f"{{{','.join(choices)}}}"
+        else:
+            settings["help"] = f"{settings['help']}: {', '.join(choices)}"
+    return settings
+
+
+def _choice(argument: Argument, prog: str) -> Callable[[str], str]:
+    """Converts a word to itself if it is one of the argument's choices."""
+    known, flag = [*argument.settings["choices"]], argument.flags[0]
+
+    def check(word: str) -> str:
+        if word not in known:
+            wrong = f"{flag} cannot be '{word}'" if flag.startswith("-") else f"There is no {flag} '{word}'"
+            hint = nearest(word, known) or f" Known: {', '.join(known)}."
+            raise UsageError(f"{wrong}.{hint} See '{prog} --help'.")
+        return word
+
+    return check
 
 
 def argument(*flags: str, group: str = "", **settings: Any) -> Argument:

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import re
 import shutil
 import sys
 from argparse import Namespace
@@ -15,6 +16,7 @@ from jackfield.cli.options import UsageError
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _DIFF_STYLES = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
+_STYLED = re.compile("\x1b\\[[0-9;]*m")
 _NARROWEST = 10
 """Columns below which a cell is not truncated."""
 
@@ -81,20 +83,30 @@ def print_stderr(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def table(rows: Sequence[Sequence[str]], *, styles: Sequence[str] = (), indent: str = "") -> list[str]:
-    """Aligned columns; on a terminal the last one is truncated at its edge."""
+def table(
+    rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), styles: Sequence[str] = (), indent: str = ""
+) -> list[str]:
+    """Aligned columns, below their header; on a terminal the last one is truncated at its edge. No rows, no header.
+
+    A cell may be styled, except in the last column.
+    """
     if not rows:
         return []
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lined = [header, *rows] if header else rows
+    widths = [max(_width(row[column]) for row in lined) for column in range(len(rows[0]) - 1)]
     terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else float("inf")
     room = terminal - len(indent) - sum(width + 2 for width in widths)
     lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+    for row in lined:
+        cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)]
         cells.append(_truncated(row[-1], room))
-        padded = [*styles, *[""] * (len(row) - len(styles))]
-        lines.append((indent + "  ".join(map(style, cells, padded))).rstrip())
+        chosen = [*styles, *[""] * (len(row) - len(styles))] if row is not header else ["dim"] * len(row)
+        lines.append((indent + "  ".join(map(style, cells, chosen))).rstrip())
     return lines
+
+
+def _width(cell: str) -> int:
+    return len(_STYLED.sub("", cell))
 
 
 def _truncated(text: str, room: float) -> str:

@@ -102,16 +102,17 @@ def pending_lines(calls: Sequence[CallRecord], *, now: datetime) -> list[str]:
                 call.id,
                 NEEDS.get(call.status, call.status),
                 escape(call.tool),
-                f"by {_caller(call)}",
-                f"{duration(now - created)} old" if created else "",
-                f"{duration(end - now)} left" if end else "",
+                caller_of(call),
+                duration(now - created) if created else "-",
+                duration(end - now) if end else "-",
                 compact(call.arguments),
             )
         )
-    return table(rows, styles=("bold", "yellow", "", "", "dim", "dim"))
+    header = ("ID", "NEEDS", "TOOL", "CALLER", "AGE", "LEFT", "ARGUMENTS")
+    return table(rows, header=header, styles=("bold", "yellow", "", "", "dim", "dim"))
 
 
-def _caller(call: CallRecord) -> str:
+def caller_of(call: CallRecord) -> str:
     """`ada`, or `planner for ada` if an agent acts for another principal."""
     principal = call.principal or "nobody"
     return escape(principal if call.agent in (None, principal) else f"{call.agent} for {principal}")

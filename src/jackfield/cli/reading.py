@@ -112,8 +112,7 @@ def template_lines(templates: Sequence[ResourceTemplateInfo]) -> list[str]:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = table([header, *([first_line(cell) for cell in row] for row in rows)])
-    return [style(lines[0], "dim"), *lines[1:]]
+    return table([[first_line(cell) for cell in row] for row in rows], header=header)
 
 
 @command(

@@ -77,8 +77,7 @@ def state_lines(states: Sequence[ScenarioState]) -> list[str]:
     """Name, status, number of tools, last check, error."""
     if not states:
         return ["No sources. Add one to the config: [sources.NAME]."]
-    rows = [("NAME", "STATUS", "TOOLS", "CHECKED", "ERROR")]
-    rows += [
+    rows = [
         (
             escape(state.scenario),
             _status(state),
@@ -88,7 +87,7 @@ def state_lines(states: Sequence[ScenarioState]) -> list[str]:
         )
         for state in states
     ]
-    return table(rows, styles=("bold", "", "dim", "dim"))
+    return table(rows, header=("NAME", "STATUS", "TOOLS", "CHECKED", "ERROR"), styles=("bold", "", "dim", "dim"))
 
 
 def _status(state: ScenarioState) -> str:
@@ -207,13 +206,14 @@ def worker_lines(workers: Sequence[WorkerInfo]) -> list[str]:
             escape(worker.source),
             worker.state,
             worker.version,
-            counted(worker.calls, "call"),
-            counted(worker.restarts, "restart"),
+            str(worker.calls),
+            str(worker.restarts),
             escape(" ".join((worker.error or "").split())),
         )
         for worker in workers
     ]
-    return table(rows, styles=("bold", "dim", "cyan"))
+    header = ("WORKER", "SOURCE", "STATE", "VERSION", "CALLS", "RESTARTS", "ERROR")
+    return table(rows, header=header, styles=("bold", "dim", "cyan"))
 
 
 def _print_log(lines: Iterable[WorkerLine], *, as_json: bool) -> None:

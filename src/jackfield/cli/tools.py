@@ -71,7 +71,7 @@ async def _print_catalog(options: Namespace, client: Client) -> None:
         _check_source(options.source, readiness)
     found = await _matching(options, client)
     workers = [worker for worker in await _workers(client) if options.source in (None, worker.source)]
-    worker_table = ["", style("workers", "bold"), *worker_lines(workers)] if workers else []
+    worker_table = ["", *worker_lines(workers)] if workers else []
     print_either(
         options,
         {"tools": found, "sources": readiness.sources, "notices": readiness.notices, "workers": workers},
@@ -106,11 +106,10 @@ def catalog_lines(tools: Sequence[ToolInfo]) -> list[str]:
     """Name, source, category, description."""
     if not tools:
         return ["No tools."]
-    rows = [("NAME", "SOURCE", "CATEGORY", "DESCRIPTION")]
-    rows += [
+    rows = [
         (tool.name, escape(tool.source), escape(tool.category or "-"), first_line(tool.description)) for tool in tools
     ]
-    return table(rows, styles=("bold", "dim", "cyan"))
+    return table(rows, header=("NAME", "SOURCE", "CATEGORY", "DESCRIPTION"), styles=("bold", "dim", "cyan"))
 
 
 def problem_lines(readiness: Readiness) -> list[str]:
@@ -247,9 +246,9 @@ def cost_lines(costs: TokenCosts) -> list[str]:
     """One line a tool, then the totals."""
     if not costs.tools:
         return ["No tools."]
-    rows = [(cost.name, escape(cost.source), f"{cost.tokens:>7,}") for cost in costs.tools]
+    rows = [(cost.name, escape(cost.source), f"{cost.tokens:>6,}") for cost in costs.tools]
     return [
-        *table(rows, styles=("bold", "dim", "cyan")),
+        *table(rows, header=("NAME", "SOURCE", "TOKENS"), styles=("bold", "dim", "cyan")),
         "",
         f"{style('in full', 'bold')}      {costs.in_full:,} tokens for {counted(len(costs.tools), 'tool')}",
         f"{style('with search', 'bold')}  {costs.with_search:,} tokens, plus about {costs.per_search:,} per search",
