@@ -67,7 +67,7 @@ async def test_a_flood_of_updates_reaches_a_client_as_a_few(tmp_path: Path, back
         read = (await client.read_resource("note://one")).contents[0]
         assert getattr(read, "text", None) == "version 999"
         source: Any = scene.gateway.source_registry.get("docs")
-        await eventually_async(lambda: not source._upstream.subscriptions._gathered)
+        await eventually_async(lambda: not source._session.upstream.subscriptions._gathered)
         most = 3 + (asyncio.get_running_loop().time() - began) / subscriptions.PAUSE_SECONDS
         assert len(updates(notes)) <= most, f"{len(updates(notes))} of 1,000 in {took:.1f} s"
 
@@ -86,7 +86,7 @@ async def test_of_one_resource_a_client_is_told_a_bounded_number_of_parts(
         await client.subscribe_resource("note://one")
         source: Any = scene.gateway.source_registry.get("docs")
         for number in range(500):
-            source._upstream.subscriptions.updated(f"note://one/{number}")
+            source._session.upstream.subscriptions.updated(f"note://one/{number}")
         await eventually_async(lambda: "note://one" in updates(notes))
         assert set(updates(notes)) == {"note://one", *(f"note://one/{number}" for number in range(3))}
 
@@ -112,7 +112,7 @@ async def test_a_client_and_a_key_follow_a_bounded_number_of_resources(
             await one.unsubscribe_resource("note://0")
             await other.subscribe_resource("note://2")
         followers: Any = scene.gateway.source_registry.get("docs")
-        await eventually_async(lambda: len(followers._upstream.subscriptions._listeners) <= 3)
+        await eventually_async(lambda: len(followers._session.upstream.subscriptions._listeners) <= 3)
 
 
 @requirement("MCP2-hostile-silent")

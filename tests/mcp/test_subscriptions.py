@@ -54,7 +54,7 @@ async def test_a_session_hears_of_what_it_subscribed_to_until_it_ends_that(tmp_p
         assert getattr(read, "text", None) == "changed"
         await client.unsubscribe_resource("note://one")
         source: Any = scene.gateway.source_registry.get("docs")
-        await eventually_async(lambda: not source._upstream.subscriptions._listeners)
+        await eventually_async(lambda: not source._session.upstream.subscriptions._listeners)
         await eventually_async(lambda: shelf.subscribed == [])
 
 
@@ -98,7 +98,7 @@ async def test_a_subscription_outlives_the_connection_to_its_server(tmp_path: Pa
     ):
         await client.subscribe_resource("note://one")
         source: Any = scene.gateway.source_registry.get("docs")
-        upstream = source._upstream
+        upstream = source._session.upstream
         upstream._drop(upstream._connection)
         await scene.gateway.source_registry.refresh("docs")
         await eventually_async(lambda: updates(notes) == ["note://one"])

@@ -64,6 +64,7 @@ from jackfield.runs.tool_search import ToolSearch
 from jackfield.settings import Settings
 from jackfield.sources.base import SourceContext
 from jackfield.sources.builtin import BuiltinSource
+from jackfield.sources.kept_listings import KeptListings
 from jackfield.sources.logs import SourceLogs
 from jackfield.sources.services import ServiceDiscovery
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
@@ -330,6 +331,7 @@ class Gateway:
             outgoing=self.outgoing,
             worker_host=self.worker_host,
             logs=self.source_logs,
+            kept=KeptListings(self.store),
             cluster_id=lambda: self.cluster.id,
         )
 

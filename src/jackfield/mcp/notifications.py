@@ -85,7 +85,7 @@ class ResourceFollowers:
 
         self._of_key[principal.name] += 1
         try:
-            end = await self._sources.subscribe(tool.source, tool.name, updated)
+            end = await self._sources.subscribe(tool.source, tool.name, updated, principal=principal.on_record)
         except BaseException:
             self._ended(principal)
             raise

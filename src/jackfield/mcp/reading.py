@@ -144,7 +144,9 @@ class Reading:
             raise RpcError(INVALID_PARAMS, "'params.argument' needs a 'name' and a 'value', both strings. Add them.")
         operation, source, name = self._referred(ref, caller)
         context = object_param(request.params, "context") or None
-        wanted = CompletionRequest(operation=operation, name=name, argument=argument, context=context)
+        wanted = CompletionRequest(
+            operation=operation, name=name, argument=argument, context=context, principal=caller.principal.on_record
+        )
         completed = self._redactor.json(await self._sources.complete(source, wanted))
         found = _decode_completed(completed)
         return _result(b'"completion":%b' % bytes(found.completion), found.meta, caller)

@@ -14,7 +14,7 @@ import msgspec
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.resource_view import ResourceView
 from jackfield.catalog.skills import OfferedSkill, offered_skill
-from jackfield.errors import Refused, SourceUnavailable
+from jackfield.errors import LoginNeeded, Refused, SourceUnavailable
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.reading import FRESH_MS, after_cursor, list_page
@@ -90,7 +90,8 @@ class SkillMethods:
         if listed is not None:
             if listed.source not in view.skill_readers(listed.skill.uri):
                 return listed
-            return await self._asked(listed.source, listed.skill.uri, is_taken=listed.uri != listed.skill.uri) or listed
+            is_taken = listed.uri != listed.skill.uri
+            return await self._asked(listed.source, listed.skill.uri, principal, is_taken=is_taken) or listed
         named = unqualified(uri)
         source, own_uri = (None, uri) if named is None else named
         if not own_uri.endswith(f"/{SKILL_FILE}"):
@@ -98,16 +99,16 @@ class SkillMethods:
         for reader in view.skill_readers(own_uri)[:MOST_ASKED]:
             if source in (None, reader):
                 is_taken = source is not None or not _is_read_from(reader, own_uri, view)
-                found = await self._asked(reader, own_uri, is_taken=is_taken)
+                found = await self._asked(reader, own_uri, principal, is_taken=is_taken)
                 if found is not None:
                     return found
         return None
 
-    async def _asked(self, source: str, uri: str, *, is_taken: bool) -> OfferedSkill | None:
+    async def _asked(self, source: str, uri: str, principal: Principal, *, is_taken: bool) -> OfferedSkill | None:
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                skill = await self._sources.skill(source, uri)
-        except (SourceUnavailable, TimeoutError):
+                skill = await self._sources.skill(source, uri, principal=principal.on_record)
+        except (SourceUnavailable, LoginNeeded, TimeoutError):
             return None
         return None if skill is None else offered_skill(skill, is_taken=is_taken)
 
@@ -140,7 +141,9 @@ class SkillMethods:
         cursor = after_cursor(request)
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                answer: dict[str, Any] = msgspec.json.decode(await self._sources.directory(source, uri, cursor))
+                answer: dict[str, Any] = msgspec.json.decode(
+                    await self._sources.directory(source, uri, cursor, principal=caller.principal.on_record)
+                )
         except TimeoutError:
             raise SourceUnavailable(f"Source '{source}' did not answer within {ASK_SECONDS:g} s.") from None
         children = [encode(child) for child in answer["resources"] if view.sees(source, child["uri"])]

@@ -283,6 +283,10 @@ class StreamedResponse:
         self._is_reusable = False
         self._fault: OutgoingError | None = None
 
+    @property
+    def url(self) -> str:
+        return self.target.url
+
     async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes in. Raises `OutgoingError` where it breaks off."""
         while part := await self._next():

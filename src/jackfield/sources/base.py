@@ -24,6 +24,7 @@ from jackfield.sources.authorization import NoLogins, SourceLogins
 from jackfield.sources.client import CANCELLED, AskClient, CallerClient
 from jackfield.sources.client import ElicitAnswer as ElicitAnswer  # noqa: PLC0414
 from jackfield.sources.client import ElicitRequest as ElicitRequest  # noqa: PLC0414
+from jackfield.sources.kept_listings import KeptListings
 from jackfield.sources.logs import SourceLogs
 from jackfield.store.scripts import Script
 from jackfield.workers.host import WorkerHost
@@ -68,6 +69,8 @@ class Listing(Struct, frozen=True, kw_only=True):
     """Whether it can be asked for skills that it does not list, and for those it lists as they are now."""
     reads_directories: bool = False
     """Whether it can be asked what a directory has."""
+    login_needed: str | None = None
+    """What it offers now is shown after a login only, which there is not: this is its last known list. A sentence."""
     faults: tuple[str, ...] = ()
     """One sentence each: which file or tool, what is wrong, what to do."""
     unoffered: tuple[Unoffered, ...] = ()
@@ -221,6 +224,8 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     argument: dict[str, Any]
     """MCP's `argument`: `name` and the `value` so far."""
     context: dict[str, Any] | None = None
+    principal: str = ""
+    """Who asks."""
 
 
 NO_COMPLETION = Raw(b'{"completion":{"values":[],"total":0,"hasMore":false}}')
@@ -242,10 +247,13 @@ Updated = Callable[[str], None]
 class SubscribableSource(Protocol):
     """A source whose resources can be followed."""
 
-    async def subscribe(self, uri: str, updated: Updated) -> None:
-        """Have `updated` called when the resource changes. Raises `SourceUnavailable` or `RpcError`."""
+    async def subscribe(self, uri: str, updated: Updated, *, principal: str) -> None:
+        """Have `updated` called when the resource changes, which `principal` may read.
 
-    def unsubscribe(self, uri: str, updated: Updated) -> None:
+        Raises `SourceUnavailable`, `LoginNeeded` or `RpcError`.
+        """
+
+    def unsubscribe(self, uri: str, updated: Updated, *, principal: str) -> None:
         """End that. Never blocks."""
 
 
@@ -253,11 +261,22 @@ class SubscribableSource(Protocol):
 class SkillSource(Protocol):
     """A source that is asked for skills and directories, because it does not list all of them."""
 
-    async def skill(self, uri: str) -> Skill | None:
-        """The skill with this `SKILL.md` as it is now; None: there is none. Raises `SourceUnavailable`."""
+    async def skill(self, uri: str, *, principal: str) -> Skill | None:
+        """The skill with this `SKILL.md` as it is now; None: there is none.
 
-    async def directory(self, uri: str, cursor: str | None) -> Raw:
-        """MCP's result of `resources/directory/read`. Raises `SourceUnavailable` or `RpcError`."""
+        Raises `SourceUnavailable` or `LoginNeeded`.
+        """
+
+    async def directory(self, uri: str, cursor: str | None, *, principal: str) -> Raw:
+        """MCP's result of `resources/directory/read`. Raises `SourceUnavailable`, `LoginNeeded` or `RpcError`."""
+
+
+@runtime_checkable
+class LoginSource(Protocol):
+    """A source that keeps something of its callers' logins, such as a connection for each."""
+
+    def login_changed(self, principal: str | None, *, is_over: bool) -> None:
+        """This principal's login there was made anew or has ended; None: the one for all. Never blocks."""
 
 
 class Begun(Struct, frozen=True):
@@ -355,6 +374,8 @@ class SourceContext(Struct, frozen=True, kw_only=True):
     """Takes what servers say outside any call."""
     logins: SourceLogins = field(default_factory=NoLogins)
     """The logins with which sources make their requests."""
+    kept: KeptListings = field(default_factory=KeptListings)
+    """What sources whose lists are hidden before a login listed last."""
     cluster_id: Callable[[], str] = _no_cluster
     """What other gateways know this one, and all that share its database, by."""
 

@@ -20,3 +20,10 @@ RETURNING source
 
 -- name: all_declarations
 SELECT source, principal, definitions FROM declarations ORDER BY source
+
+-- name: get_listing
+SELECT listing FROM source_listings WHERE source = :source
+
+-- name: put_listing
+INSERT INTO source_listings (source, listing, updated_at) VALUES (:source, :listing, clock_ms())
+ON CONFLICT (source) DO UPDATE SET listing = excluded.listing, updated_at = excluded.updated_at

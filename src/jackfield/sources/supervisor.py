@@ -33,6 +33,7 @@ from jackfield.sources.base import (
     InTransaction,
     Invocation,
     Listing,
+    LoginSource,
     OperatingSource,
     SkillSource,
     Source,
@@ -63,10 +64,15 @@ class SourceState(Enum):
     DOWN = "down"
     FAULTY = "faulty"
     """Up, but a part of it is broken and cannot be offered."""
+    LOGIN_NEEDED = "login_needed"
+    """It takes calls, and shows its last known list: what it offers now is seen after a login only."""
 
     @property
     def takes_calls(self) -> bool:
-        return self in (SourceState.UP, SourceState.FAULTY)
+        return self in (SourceState.UP, SourceState.FAULTY, SourceState.LOGIN_NEEDED)
+
+
+_TAKE_CALLS = (SourceState.UP, SourceState.LOGIN_NEEDED)
 
 
 class SourceStatus(Struct, frozen=True, kw_only=True):
@@ -133,7 +139,7 @@ class SourceSupervisor:
 
     def require_up(self, name: str, *, what: str = "tool") -> None:
         """Raise `SourceUnavailable` while the source is down; it is tried again soon, since it is needed."""
-        if self.state is not SourceState.UP:
+        if self.state not in _TAKE_CALLS:
             self._try_for_a_call()
             why = self.error or "it has not come up yet"
             raise SourceUnavailable(f"Source '{self.source.name}' of {what} '{name}' is down: {why} Try again later.")
@@ -170,7 +176,7 @@ class SourceSupervisor:
             prompts=len(self.listing.prompts),
             faults=self.listing.faults,
             calls=self.running,
-            doing=None if talkative is None or self.state is SourceState.UP else talkative.doing(),
+            doing=None if talkative is None or self.state in _TAKE_CALLS else talkative.doing(),
             last_words=() if talkative is None else talkative.last_words(),
             since=self.since,
             checked_at=self.checked_at,
@@ -212,9 +218,12 @@ class SourceSupervisor:
 
     async def _read(self) -> None:
         listing = of_kind(await self.source.refresh(), self.source.tool_kind)
-        changed = listing != self.listing or self.state is not SourceState.UP
-        self.listing, self.error = listing, None
-        self._is(SourceState.UP)
+        state = SourceState.UP if listing.login_needed is None else SourceState.LOGIN_NEEDED
+        changed = listing != self.listing or self.state is not state
+        if listing.login_needed is not None and self.state is not state:
+            log.info("source %s: %s", self.source.name, listing.login_needed)
+        self.listing, self.error = listing, listing.login_needed
+        self._is(state)
         if changed:
             for fault in listing.faults:
                 log.warning("source %s: %s", self.source.name, fault)
@@ -389,6 +398,15 @@ class SourceRegistry:
         if supervisor is not None:
             supervisor.request_refresh()
 
+    def login_changed(self, source: str, principal: str | None, *, is_over: bool) -> None:
+        """A login at the source was made anew or has ended; None: the one for all. It is listed anew at once."""
+        supervisor = self._supervisors.get(source)
+        if supervisor is None:
+            return
+        if isinstance(supervisor.source, LoginSource):
+            supervisor.source.login_changed(principal, is_over=is_over)
+        supervisor.request_refresh()
+
     async def refresh(self, name: str | None = None) -> None:
         """Read one source's tools, or everybody's, anew and wait until that was tried."""
         wanted = self._supervisors.values() if name is None else [self._supervisors[name]]
@@ -409,25 +427,25 @@ class SourceRegistry:
         completing = self._up(source, request.name, what=request.operation.value)
         return await completing.complete(request) if isinstance(completing, CompletingSource) else NO_COMPLETION
 
-    async def skill(self, source: str, uri: str) -> Skill | None:
+    async def skill(self, source: str, uri: str, *, principal: str) -> Skill | None:
         """A skill as its source describes it now; None: it has none there."""
         asked = self._up(source, uri, what="skill")
-        return await asked.skill(uri) if isinstance(asked, SkillSource) else None
+        return await asked.skill(uri, principal=principal) if isinstance(asked, SkillSource) else None
 
-    async def directory(self, source: str, uri: str, cursor: str | None) -> Raw:
-        """What a directory has. Raises `SourceUnavailable` or `RpcError`."""
+    async def directory(self, source: str, uri: str, cursor: str | None, *, principal: str) -> Raw:
+        """What a directory has. Raises `SourceUnavailable`, `LoginNeeded` or `RpcError`."""
         asked = self._up(source, uri, what="directory")
         if not isinstance(asked, SkillSource):
             raise RpcError(METHOD_NOT_FOUND, f"Source '{source}' does not read directories.")
-        return await asked.directory(uri, cursor)
+        return await asked.directory(uri, cursor, principal=principal)
 
-    async def subscribe(self, source: str, uri: str, updated: Updated) -> Callable[[], None]:
-        """Follow a resource; returns how to end that. Raises `SourceUnavailable` or `RpcError`."""
+    async def subscribe(self, source: str, uri: str, updated: Updated, *, principal: str) -> Callable[[], None]:
+        """Follow a resource; returns how to end that. Raises `SourceUnavailable`, `LoginNeeded` or `RpcError`."""
         followed = self._up(source, uri, what="resource")
         if not isinstance(followed, SubscribableSource):
             raise RpcError(METHOD_NOT_FOUND, f"Source '{source}' does not offer subscriptions to resources.")
-        await followed.subscribe(uri, updated)
-        return partial(followed.unsubscribe, uri, updated)
+        await followed.subscribe(uri, updated, principal=principal)
+        return partial(followed.unsubscribe, uri, updated, principal=principal)
 
     def _up(self, source: str, name: str, *, what: str = "tool") -> Source:
         supervisor = self._supervisor_of(source, name, what=what)

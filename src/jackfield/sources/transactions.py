@@ -49,3 +49,13 @@ def declare(source: str, definitions: str, *, principal: str, any_owner: bool) -
     row = yield from one("put_declaration", **values)
     yield wake(TOOLS_TOPIC)
     return row is not None
+
+
+def kept_listing(source: str) -> Script[str | None]:
+    """What a source with a login listed last."""
+    row = yield from one("get_listing", source=source)
+    return None if row is None else row["listing"]
+
+
+def keep_listing(source: str, listing: str) -> Script[None]:
+    yield "put_listing", {"source": source, "listing": listing}

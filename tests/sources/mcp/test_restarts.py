@@ -77,7 +77,7 @@ async def test_a_lost_session_is_made_anew_and_a_harmless_call_repeated(tmp_path
 
 async def _forget_session(far: Scene) -> None:
     """End the session at the server, as a restart does, without the broken stream that would tell of it."""
-    connection = far.source._upstream._connection
+    connection = far.source._session.upstream._connection
     assert connection is not None
     wire = connection._transport
     stream = wire._server_stream  # type: ignore[attr-defined]

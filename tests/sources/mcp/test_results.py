@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from jackfield.model.call import Done, Failed
 from jackfield.sources.mcp.connection import input_required
-from jackfield.sources.mcp.source import outcome_of
+from jackfield.sources.mcp.results import outcome_of
 from jackfield.sources.mcp.transport import McpClientError
 
 INFO = {"io.modelcontextprotocol/serverInfo": {"name": "inner", "version": "1"}}

@@ -149,6 +149,6 @@ async def test_a_server_of_a_request_is_its_own_without_credentials(tmp_path: Pa
             for name in ("request_a", "request_b")
             for headers in ({}, KEY)
         ]
-        shares = [source._upstream for source in made]
+        shares = [source._session.upstream for source in made]
         assert shares[1] is shares[3]
         assert len({id(share) for share in shares}) == 3

@@ -17,8 +17,8 @@ from jackfield.sources import plugins as foreign
 from jackfield.sources.base import SourceContext
 from jackfield.sources.mcp.handshake import agree
 from jackfield.sources.mcp.options import parse_options
-from jackfield.sources.mcp.source import TransportMaker
 from jackfield.sources.mcp.transport import GROUP, ClientTransport, Transport, UpstreamLost
+from jackfield.sources.mcp.transport_maker import TransportMaker
 from tests.requirement import requirement
 from tests.sources.mcp.scene import HttpServer, lives, plain, raw_json, scene
 from tests.waiting import eventually_async

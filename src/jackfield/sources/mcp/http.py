@@ -1,40 +1,34 @@
-"""MCP over HTTP: streamable HTTP (every revision since 2025-03-26), and HTTP with SSE (2024-11-05).
+"""MCP over streamable HTTP, which every revision since 2025-03-26 has.
 
-With streamable HTTP each message is a POST, answered with JSON or a stream of events; a failed request fails alone.
-In the handshake era the server may open a session, and send messages on a stream of its own (GET). With SSE the server
-has one stream, on which it first says where messages are posted.
+Each message is a POST, answered with JSON or a stream of events; a failed request fails alone. In the handshake era the
+server may open a session, and send messages on a stream of its own (GET).
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import ClassVar, NoReturn
-from urllib.parse import urljoin
 
 from msgspec import UNSET, Raw
 
 from jackfield.outgoing import (
     Outgoing,
-    OutgoingBadAnswer,
-    OutgoingBadUrl,
     OutgoingError,
-    OutgoingNotSent,
     OutgoingRefused,
     StreamedResponse,
 )
-from jackfield.outgoing.urls import named_origin
 from jackfield.protocol import jsonrpc
-from jackfield.protocol.jsonrpc import INVALID_REQUEST, NotAMessage, RpcError, RpcMessage
+from jackfield.protocol.jsonrpc import INVALID_REQUEST, RpcError, RpcMessage
 from jackfield.protocol.mcp import INITIALIZE, SESSION_HEADER, VERSION_HEADER
-from jackfield.protocol.sse import EventParser, ServerEvent
-from jackfield.sources.mcp.duplex import HANDSHAKES, TELL_SECONDS, BackgroundTasks, DuplexRequests, cancellation
+from jackfield.protocol.sse import EventParser
+from jackfield.sources.authorization import Authorization
+from jackfield.sources.mcp.duplex import HANDSHAKES, TELL_SECONDS, BackgroundTasks, cancellation
+from jackfield.sources.mcp.http_requests import EVENT_STREAM, FORGOTTEN, HttpTransport, messages_of, stream_messages
 from jackfield.sources.mcp.transport import (
-    MAX_MESSAGE,
+    LoginRequired,
     McpClientError,
-    NotDelivered,
     SessionLost,
     TransportListener,
     UpstreamLost,
@@ -48,47 +42,10 @@ STREAM_TRIES = 2
 STREAM_RETRY_SECONDS = 0.1
 DRAIN_SECONDS = 0.25
 """An event stream that has given the result mostly ends with the next packet, and its connection can be kept."""
-FORGOTTEN = "The server has forgotten our session."
-EVENT_STREAM = "text/event-stream"
 _POST_HEADERS = {"accept": f"application/json, {EVENT_STREAM}", "content-type": "application/json"}
 
 
-class _HttpTransport:
-    """One server at one url. `named_by` is the url of the operator's config, None for a foreign one."""
-
-    def __init__(
-        self,
-        name: str,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        outgoing: Outgoing,
-        named_by: str | None,
-        listener: TransportListener,
-    ) -> None:
-        self._log = logging.getLogger(f"jackfield.mcp.{name}")
-        self._url = url
-        self._headers = {header.lower(): value for header, value in headers.items()}
-        self._outgoing = outgoing
-        self._named_by = named_by
-        self._listener = listener
-
-    async def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
-    ) -> StreamedResponse:
-        try:
-            return await self._outgoing.send(
-                method, url, headers={**self._headers, **headers}, content=body, named_by=self._named_by
-            )
-        except OutgoingRefused:
-            raise
-        except OutgoingNotSent as fault:
-            raise NotDelivered(fault.message) from None
-        except OutgoingError as fault:
-            raise UpstreamLost(fault.message) from None
-
-
-class StreamableHttpTransport(_HttpTransport):
+class StreamableHttpTransport(HttpTransport):
     """Streamable HTTP."""
 
     legacy_only: ClassVar[bool] = False
@@ -102,9 +59,16 @@ class StreamableHttpTransport(_HttpTransport):
         outgoing: Outgoing,
         named_by: str | None,
         listener: TransportListener,
+        authorization: Authorization | None = None,
     ) -> None:
         super().__init__(
-            name, url, headers={**_POST_HEADERS, **headers}, outgoing=outgoing, named_by=named_by, listener=listener
+            name,
+            url,
+            headers={**_POST_HEADERS, **headers},
+            outgoing=outgoing,
+            named_by=named_by,
+            listener=listener,
+            authorization=authorization,
         )
         self._session: str | None = None
         self._is_over = False
@@ -184,7 +148,7 @@ class StreamableHttpTransport(_HttpTransport):
         status = response.status
         if status == HTTPStatus.NOT_FOUND and self._session is not None:
             raise SessionLost(FORGOTTEN)
-        for message in await _messages_of(response):
+        for message in await messages_of(response):
             if message.error is not UNSET and self._session is not None and "session" in message.error.message.lower():
                 raise SessionLost(FORGOTTEN)  # some servers say it with 400
             if message.is_response:
@@ -194,7 +158,7 @@ class StreamableHttpTransport(_HttpTransport):
         raise RpcError(INVALID_REQUEST, f"The server answered HTTP {status}.", {"status": status})
 
     async def _result_in_body(self, response: StreamedResponse, number: int) -> Raw:
-        for message in await _messages_of(response):
+        for message in await messages_of(response):
             if message.id == number and message.method is None:
                 return message.unwrap()
             self._dispatch(message, during=number)
@@ -203,7 +167,7 @@ class StreamableHttpTransport(_HttpTransport):
     async def _result_in_stream(self, response: StreamedResponse, number: int) -> Raw:
         """Read events until the result comes. A stream that ends before is resumed where the server allows it."""
         parser = EventParser()
-        async with aclosing(_stream_messages(response, parser)) as messages:
+        async with aclosing(stream_messages(response, parser)) as messages:
             async for message in messages:
                 if message.is_response and message.id == number:
                     return message.unwrap()
@@ -225,7 +189,7 @@ class StreamableHttpTransport(_HttpTransport):
             if response.status >= HTTPStatus.BAD_REQUEST:
                 await self._raise_for(response)
             self._had_stream = True
-            async with aclosing(_stream_messages(response, parser)) as messages:
+            async with aclosing(stream_messages(response, parser)) as messages:
                 async for message in messages:
                     yield message
         finally:
@@ -241,7 +205,7 @@ class StreamableHttpTransport(_HttpTransport):
                 async with aclosing(self._resumed(parser)) as messages:
                     async for message in messages:
                         self._dispatch(message, during=None)
-            except (RpcError, OutgoingRefused):
+            except (RpcError, LoginRequired, OutgoingRefused):
                 return  # it offers none
             except UpstreamLost as fault:
                 if isinstance(fault, SessionLost) and not self._had_stream:
@@ -259,135 +223,6 @@ class StreamableHttpTransport(_HttpTransport):
     def _dispatch(self, message: RpcMessage, *, during: int | None) -> None:
         if message.method is not None:
             self._tasks.dispatch(message, self._listener, during=during, send=self._tell)
-
-
-class SseTransport(_HttpTransport):
-    """HTTP with SSE."""
-
-    legacy_only: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        name: str,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        outgoing: Outgoing,
-        named_by: str | None,
-        listener: TransportListener,
-    ) -> None:
-        super().__init__(name, url, headers=headers, outgoing=outgoing, named_by=named_by, listener=listener)
-        self._requests = DuplexRequests(name, send=self._post, listener=listener)
-        self._endpoint: str | None = None
-        self._reading: asyncio.Task[None] | None = None
-
-    async def open(self) -> None:
-        response = await self._send("GET", self._url, {"accept": EVENT_STREAM})
-        if response.status != HTTPStatus.OK:
-            await response.aclose()
-            raise UpstreamLost(
-                f"The server answered HTTP {response.status} where a stream was expected. "
-                'If it is a newer server, set transport = "http".'
-            )
-        endpoint = asyncio.get_running_loop().create_future()
-        self._reading = asyncio.create_task(self._read(response, endpoint), name=f"mcp stream of {self._url}")
-        self._endpoint = await endpoint
-
-    def agreed(self, revision: str, *, is_modern: bool) -> None:  # noqa: ARG002 - only one era goes over this
-        self._headers[VERSION_HEADER] = revision
-
-    async def call(self, number: int, method: str, params: Raw, *, headers: Mapping[str, str]) -> Raw:  # noqa: ARG002 - its revisions have none
-        return await self._requests.call(number, method, params)
-
-    async def notify(self, method: str, params: Raw) -> None:
-        await self._requests.notify(method, params)
-
-    async def close(self) -> None:
-        await self._requests.close()
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait([self._reading])
-
-    async def _read(self, response: StreamedResponse, endpoint: "asyncio.Future[str]") -> None:
-        try:
-            async with aclosing(_events(response, EventParser())) as events:
-                async for event in events:
-                    if event.type == "endpoint" and not endpoint.done():
-                        endpoint.set_result(_endpoint(self._url, event.data))
-                    elif event.type == "message":
-                        self._requests.feed(event.data)
-            fault = UpstreamLost("The server ended its stream.")
-        except UpstreamLost as error:
-            fault = error
-        finally:
-            await response.aclose()
-        if not endpoint.done():
-            endpoint.set_exception(fault)
-        self._requests.lose(fault)
-        self._listener.lost(fault)
-
-    async def _post(self, body: bytes) -> None:
-        assert self._endpoint is not None
-        response = await self._send("POST", self._endpoint, {"content-type": "application/json"}, body)
-        await response.aclose()
-        if response.status == HTTPStatus.NOT_FOUND:
-            raise SessionLost(FORGOTTEN)
-        if response.status >= HTTPStatus.BAD_REQUEST:
-            raise UpstreamLost(f"The server answered HTTP {response.status} to a message.")
-
-
-def _endpoint(url: str, said: str) -> str:
-    """Where messages go. Only a url of the server's own origin is taken, since our headers go there."""
-    endpoint = urljoin(url, said)
-    try:
-        same = named_origin(endpoint) == named_origin(url)
-    except OutgoingBadUrl:
-        same = False
-    if not same:
-        raise UpstreamLost("The server named a message endpoint on another origin.")
-    return endpoint
-
-
-async def _messages_of(response: StreamedResponse) -> list[RpcMessage]:
-    """The messages in a whole body; none where it has none."""
-    try:
-        body = await response.read(MAX_MESSAGE)
-    except OutgoingBadAnswer:
-        raise UpstreamLost(f"The server answered with more than the {MAX_MESSAGE:,} bytes allowed.") from None
-    except OutgoingError as fault:
-        raise UpstreamLost(fault.message) from None
-    try:
-        return jsonrpc.parse(body) if body else []
-    except NotAMessage:
-        return []
-
-
-async def _stream_messages(response: StreamedResponse, parser: EventParser) -> AsyncGenerator[RpcMessage, None]:
-    """The messages in a stream of events. What is no message is skipped."""
-    async with aclosing(_events(response, parser)) as events:
-        async for event in events:
-            try:
-                found = jsonrpc.parse(event.data) if event.data else []
-            except NotAMessage:
-                continue
-            for message in found:
-                yield message
-
-
-async def _events(response: StreamedResponse, parser: EventParser) -> AsyncGenerator[ServerEvent, None]:
-    parser.restart()
-    size = 0
-    try:
-        async with aclosing(response.aiter_bytes()) as parts:
-            async for part in parts:
-                events = parser.feed(part)
-                size = 0 if events else size + len(part)
-                if size > MAX_MESSAGE:
-                    raise UpstreamLost(f"The server sent an event of more than the {MAX_MESSAGE:,} bytes allowed.")
-                for event in events:
-                    yield event
-    except OutgoingError as fault:
-        raise UpstreamLost(fault.message) from None
 
 
 def _reconnect_seconds(parser: EventParser) -> float:

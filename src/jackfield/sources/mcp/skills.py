@@ -81,6 +81,16 @@ class ServerSkills:
             faults=(*listing.faults, *_bounded([*faults, *refused])),
         )
 
+    @property
+    def listed(self) -> tuple[Skill, ...]:
+        return self._given
+
+    def take_over(self, listed: "ServerSkills") -> None:
+        """The server's list is what another session with it has read."""
+        self._given = listed.listed
+        self._listed = {skill.uri: skill for skill in self._given}
+        self._index()
+
     def _index(self) -> None:
         self._files = {}
         for skill in (*self._asked.values(), *self._listed.values()):

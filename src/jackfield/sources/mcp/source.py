@@ -6,24 +6,20 @@ down, and the supervisor tries again with growing pauses.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw
 from msgspec.structs import replace
 
 from jackfield.errors import ConfigError, SourceUnavailable
-from jackfield.model.call import Done, Failed, Outcome, Pending, on_one_line
-from jackfield.model.content import Content, collapse, text_of, without_connection
-from jackfield.model.redaction import cut
+from jackfield.model.call import Done, Failed, Outcome, Pending
 from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.outgoing import OutgoingError
 from jackfield.protocol.jsonrpc import RpcError
-from jackfield.protocol.mcp import MISSING_CAPABILITY, URL_REQUIRED
+from jackfield.sources.authorization import Authorization, NoLogins, WithoutLogin, how_to_log_in
 from jackfield.sources.base import (
     NO_COMPLETION,
     About,
@@ -38,29 +34,18 @@ from jackfield.sources.base import (
 )
 from jackfield.sources.client import ElicitAnswer
 from jackfield.sources.foreign import ListingRules
-from jackfield.sources.mcp.capabilities import (
-    missing_capability,
-    sent_meta,
-    shown_capabilities,
-    url_required,
-    with_tasks,
-)
+from jackfield.sources.mcp.capabilities import sent_meta, shown_capabilities, with_tasks
 from jackfield.sources.mcp.connection import CallHandlers, Connection
-from jackfield.sources.mcp.core_questions import CoreQuestions
+from jackfield.sources.mcp.faults import failure_of, what
 from jackfield.sources.mcp.handlers import sampler
-from jackfield.sources.mcp.http import SseTransport, StreamableHttpTransport
 from jackfield.sources.mcp.listing import McpListing, may_be_repeated, mcp_listing
+from jackfield.sources.mcp.login_listing import LoginListing
 from jackfield.sources.mcp.offers import with_offers
-from jackfield.sources.mcp.options import OURS, SSE, STDIO, McpOptions, parse_options
-from jackfield.sources.mcp.reading import (
-    completion_of,
-    completion_params,
-    contents_of,
-    failed_read,
-    messages_of,
-)
-from jackfield.sources.mcp.skills import ServerSkills, read_directory
-from jackfield.sources.mcp.stdio import NO_SCRIPTS, ServerLog, StdioTransport, environment
+from jackfield.sources.mcp.options import STDIO, McpOptions, parse_options
+from jackfield.sources.mcp.reading import completion_of, completion_params, contents_of, messages_of
+from jackfield.sources.mcp.results import outcome_of
+from jackfield.sources.mcp.sessions import PrincipalSessions, ServerSession
+from jackfield.sources.mcp.skills import read_directory
 from jackfield.sources.mcp.tasks import (
     AS_TASK,
     cancel,
@@ -71,26 +56,16 @@ from jackfield.sources.mcp.tasks import (
     look_at,
     only_as_task,
 )
-from jackfield.sources.mcp.transport import (
-    GROUP,
-    ClientTransport,
-    McpClientError,
-    NotDelivered,
-    PluginTransport,
-    SessionLost,
-    TransportFactory,
-    TransportListener,
-    UpstreamLost,
-)
+from jackfield.sources.mcp.transport import LoginRequired, McpClientError, NotDelivered, SessionLost, UpstreamLost
+from jackfield.sources.mcp.transport_maker import TransportMaker
 from jackfield.sources.mcp.upstream import ConnectOptions, Offered, Upstream, upstream_for
-from jackfield.sources.plugins import foreign_factory
-from jackfield.workers.sandbox.kinds import LaunchPlan, plain
 
 T = TypeVar("T")
 SLACK_SECONDS = 5.0
+MOST_LISTERS = 3
+"""Connections that a list may take where it needs a login: without one, and with two callers' own."""
 READ_ASIDE = 200
 """Longer lists are read in a thread."""
-_MAX_FAULT = 500
 
 
 def mcp_source(name: str, options: dict[str, Any], source_context: SourceContext) -> "McpSource":
@@ -137,32 +112,73 @@ class McpSource:
             handshake_only=options.era == "handshake",
         )
         model = options.sampling if isinstance(options.sampling, str) else None
-        sample = sampler(source_context, model=model) if options.sampling else None
-        self._upstream = upstream_for(
-            source_context.shared,
-            options,
-            owner=owner,
-            from_config=from_config,
-            make=lambda: Upstream(name, make_transport, options=connecting, sample=sample, logs=source_context.logs),
-        )
+        self._sample = sampler(source_context, model=model) if options.sampling else None
+        self._make_upstream = partial(Upstream, name, options=connecting, sample=self._sample)
+        self._make_transport = make_transport
+        self._own: PrincipalSessions | None = None
+        """Where each caller has a login of their own: their sessions. All calls are made in these then."""
+        self._login_listing: LoginListing | None = None
+        logins = NoLogins() if owner else source_context.logins
+        if (shared := logins.of(name, "")) is None:
+            make = partial(self._make_upstream, make_transport, logs=source_context.logs)
+            upstream = upstream_for(source_context.shared, options, owner=owner, from_config=from_config, make=make)
+            self._session = ServerSession(name, upstream, user=self._request_refresh)
+        else:
+            is_per_user = logins.is_per_user(name)
+            anonymous = self._session_with(WithoutLogin(name))
+            self._session = anonymous if is_per_user else self._session_with(shared)
+            self._own = PrincipalSessions(self._session_of) if is_per_user else None
+            self._login_listing = LoginListing(
+                name,
+                session=self._session,
+                anonymous=anonymous,
+                own=self._own,
+                logins=logins,
+                kept=source_context.kept,
+            )
+        self._logins = logins
         self._offered = McpListing()
-        self._skills = ServerSkills(name, changed=self._request_refresh)
-        self._names: frozenset[str] = frozenset()
-        self._sample = sample
-        self._core_questions = CoreQuestions()
+        self._names: frozenset[str] | None = None
+        """None: nothing was ever listed, so nobody knows which tools there are."""
         self._task_only: set[str] = set()
         """Tools that a server of 2026-07-28 refused to run but as a task; its list does not say so."""
 
+    def _session_with(self, authorization: Authorization | None) -> ServerSession:
+        """A session whose requests have this login. What its server says outside calls is nobody else's."""
+        transport = partial(self._make_transport, authorization=authorization)
+        return ServerSession(self.name, self._make_upstream(transport), user=self._request_refresh)
+
+    def _session_of(self, principal: str) -> ServerSession:
+        session = self._session_with(self._logins.of(self.name, principal))
+        session.skills.take_over(self._session.skills)
+        return session
+
     async def open(self) -> None:
-        self._upstream.sources.add(self.name)
-        await self._upstream.connect(self._request_refresh)
+        if self._login_listing is None:
+            self._session.upstream.sources.add(self.name)
+            await self._session.connect()
 
     async def refresh(self) -> Listing:
+        if self._login_listing is None:
+            return await self._listing_of(await self._session.list())
+        try:
+            offered, login_needed = await self._login_listing.read(), None
+        except LoginRequired:
+            known = await self._login_listing.last_known()
+            login_needed = how_to_log_in(self.name, is_per_user=self._own is not None)
+            if known is None:
+                return Listing(login_needed=login_needed)
+            offered = known
+        listing = await self._listing_of(offered)
+        for session in self._own or ():
+            session.skills.take_over(self._session.skills)
+        return replace(listing, login_needed=login_needed)
+
+    async def _listing_of(self, offered: Offered) -> Listing:
         options = self._options
         rules = ListingRules(
             source=self.name, server=options.server, allowed=options.allowed_tools, timeout_ms=options.timeout_ms
         )
-        offered = await self._upstream.list(self._request_refresh)
         is_large = sum(map(len, offered.lists.values())) > READ_ASIDE
         read = partial(_read_offers, offered, rules)
         self._offered = await asyncio.to_thread(read) if is_large else read()
@@ -174,16 +190,17 @@ class McpSource:
                 f"The server's {member} cannot be listed: {fault}" for member, fault in offered.failures.items()
             )
             listing = replace(listing, faults=(*listing.faults, *failures))
-        listing = self._skills.take(listing, offered.of("skills"), offered.agreement)
+        listing = self._session.skills.take(listing, offered.of("skills"), offered.agreement)
         return replace(listing, about=About(instructions=instructions)) if instructions else listing
 
     @property
     def open_seconds(self) -> float:
-        return self._upstream.connect_seconds + self._options.connect_seconds + SLACK_SECONDS
+        seconds = self._session.upstream.connect_seconds + self._options.connect_seconds
+        return seconds * (1 if self._login_listing is None else MOST_LISTERS) + SLACK_SECONDS
 
     def doing(self) -> str | None:
         """How long its process has been starting, and what may take so long."""
-        busy, allowed = self._upstream.opening_for, self._upstream.connect_seconds
+        busy, allowed = self._session.upstream.opening_for, self._session.upstream.connect_seconds
         if busy is None or self._options.carrier != STDIO:
             return None
         hint = " Its command may be installing it." if self._options.first_seconds == allowed else ""
@@ -193,11 +210,23 @@ class McpSource:
         return self._server_log.last_words()
 
     def can_execute(self, tool: Tool) -> bool:
-        return tool.source == self.name and (tool.name in self._names or tool.operation is not CallKind.TOOL)
+        if tool.source != self.name:
+            return False
+        return self._names is None or tool.name in self._names or tool.operation is not CallKind.TOOL
 
     async def execute(self, invocation: Invocation) -> Outcome | Begun:
+        if self._own is None:
+            return await self._executed(self._session, invocation)
+        with self._own.using(invocation.principal) as session:
+            outcome = await self._executed(session, invocation)
+        self._own.last_user = invocation.principal
+        return outcome
+
+    async def _executed(self, session: ServerSession, invocation: Invocation) -> Outcome | Begun:
         try:
-            return await self._call(invocation)
+            return await self._call(session, invocation)
+        except LoginRequired as refusal:
+            raise refusal.needed from None
         except NotDelivered as fault:
             raise self._down(fault, invocation) from None
         except UpstreamLost as fault:
@@ -210,24 +239,35 @@ class McpSource:
         except (McpClientError, RpcError, OutgoingError) as fault:
             return self._failed(fault, invocation)
         try:
-            return await self._call(invocation)
+            return await self._call(session, invocation)
+        except LoginRequired as refusal:
+            raise refusal.needed from None
         except (McpClientError, RpcError, OutgoingError) as fault:
             return self._failed(fault, invocation)
 
     async def close(self) -> None:
-        self._core_questions.close()
-        self._upstream.sources.discard(self.name)
-        await self._upstream.release(self._request_refresh)
+        self._session.upstream.sources.discard(self.name)
+        await self._session.close()
+        if self._login_listing is not None:
+            await self._login_listing.close()
+        if self._own is not None:
+            await self._own.close()
 
-    async def _call(self, invocation: Invocation) -> Outcome | Begun:
-        connection = await self._connected(invocation)
+    def login_changed(self, principal: str | None, *, is_over: bool) -> None:
+        if self._own is not None and principal is not None:
+            self._own.end(principal) if is_over else self._own.renew(principal)
+        elif self._own is None and is_over and self._login_listing is not None:
+            self._session.upstream.disconnect()
+
+    async def _call(self, session: ServerSession, invocation: Invocation) -> Outcome | Begun:
+        connection = await self._connected(session, invocation)
         name, operation = invocation.tool.name, invocation.tool.operation
         if operation is CallKind.TOOL:
             return await self._call_tool(connection, invocation)
         handlers = self._handlers(invocation)
         if operation is CallKind.RESOURCE:
             read = await connection.call("resources/read", {"uri": name}, name=name, handlers=handlers)
-            return await self._skills.verified(name, contents_of(read), connection)
+            return await session.skills.verified(name, contents_of(read), connection)
         params = {"name": name, "arguments": invocation.arguments}
         return messages_of(await connection.call("prompts/get", params, name=name, handlers=handlers))
 
@@ -268,38 +308,47 @@ class McpSource:
 
     async def complete(self, request: CompletionRequest) -> Raw:
         try:
-            return await self._asked(partial(_complete, request))
+            return await self._asked(request.principal, lambda _, connection: _complete(request, connection))
         except (McpClientError, OutgoingError) as fault:
             raise SourceUnavailable(f"Source '{self.name}' cannot complete: {fault} Try again later.") from None
 
-    async def skill(self, uri: str) -> Skill | None:
+    async def skill(self, uri: str, *, principal: str) -> Skill | None:
         try:
-            return await self._asked(partial(self._skills.get, uri))
+            return await self._asked(principal, lambda session, connection: session.skills.get(uri, connection))
         except (McpClientError, RpcError, OutgoingError) as fault:
             raise SourceUnavailable(f"Source '{self.name}' cannot say what the skill is: {fault}") from None
 
-    async def directory(self, uri: str, cursor: str | None) -> Raw:
+    async def directory(self, uri: str, cursor: str | None, *, principal: str) -> Raw:
         try:
-            return await self._asked(partial(read_directory, uri, cursor))
+            return await self._asked(principal, lambda _, connection: read_directory(uri, cursor, connection))
         except (McpClientError, OutgoingError) as fault:
             raise SourceUnavailable(f"Source '{self.name}' cannot read the directory: {fault}") from None
 
-    async def subscribe(self, uri: str, updated: Updated) -> None:
+    async def subscribe(self, uri: str, updated: Updated, *, principal: str) -> None:
         try:
-            await self._asked(lambda _: self._upstream.subscriptions.add(uri, updated))
+            if (own := self._own) is not None:
+                await self._asked(principal, lambda *_: own.follow(principal, uri, updated))
+            else:
+                await self._asked(principal, lambda session, _: session.upstream.subscriptions.add(uri, updated))
         except (McpClientError, OutgoingError) as fault:
             raise SourceUnavailable(f"Source '{self.name}' is down: {fault} Try again later.") from None
 
-    def unsubscribe(self, uri: str, updated: Updated) -> None:
-        self._upstream.subscriptions.remove(uri, updated)
+    def unsubscribe(self, uri: str, updated: Updated, *, principal: str) -> None:
+        if self._own is not None:
+            self._own.unfollow(principal, uri, updated)
+        else:
+            self._session.upstream.subscriptions.remove(uri, updated)
 
-    async def _asked(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _asked(self, principal: str, ask: Callable[[ServerSession, Connection], Awaitable[T]]) -> T:
         """What the server answers; one that has forgotten the session is asked again in a new one."""
-        connection = await self._upstream.connect(self._request_refresh)
-        try:
-            return await ask(connection)
-        except SessionLost:
-            return await ask(await self._upstream.connect(self._request_refresh))
+        with nullcontext(self._session) if self._own is None else self._own.using(principal) as session:
+            try:
+                try:
+                    return await ask(session, await session.connect())
+                except SessionLost:
+                    return await ask(session, await session.connect())
+            except LoginRequired as refusal:
+                raise refusal.needed from None
 
     def _handlers(self, invocation: Invocation) -> CallHandlers:
         return CallHandlers(
@@ -313,9 +362,11 @@ class McpSource:
             opened=None if invocation.client is None else invocation.client.opened,
         )
 
-    async def _connected(self, invocation: Invocation) -> Connection:
+    async def _connected(self, session: ServerSession, invocation: Invocation) -> Connection:
         try:
-            return await self._upstream.connect(self._request_refresh)
+            return await session.connect()
+        except LoginRequired:
+            raise
         except (McpClientError, RpcError) as fault:
             self._request_refresh()
             raise self._down(fault, invocation) from None
@@ -326,62 +377,41 @@ class McpSource:
         return outcome
 
     async def look(self, invocation: Invocation, reference: Raw) -> Look:
-        with self._asking_of_task(invocation):
-            connection = await self._connected(invocation)
-            found = await look_at(connection, reference, sample=self._sample, core_questions=self._core_questions)
+        with self._asking_of_task(invocation) as session:
+            connection = await self._connected(session, invocation)
+            questions = session.core_questions
+            found = await look_at(connection, reference, sample=self._sample, core_questions=questions)
         return found if isinstance(found, Look) else Look(outcome=outcome_of(found))
 
     async def halt(self, invocation: Invocation, reference: Raw) -> None:
-        with self._asking_of_task(invocation):
-            await cancel(await self._connected(invocation), reference)
+        with self._asking_of_task(invocation) as session:
+            await cancel(await self._connected(session, invocation), reference)
 
     async def answer(self, invocation: Invocation, reference: Raw, answers: dict[str, ElicitAnswer]) -> None:
-        with self._asking_of_task(invocation):
-            connection = await self._connected(invocation)
-            await give_answers(connection, reference, answers, core_questions=self._core_questions)
+        with self._asking_of_task(invocation) as session:
+            connection = await self._connected(session, invocation)
+            await give_answers(connection, reference, answers, core_questions=session.core_questions)
 
     def begins_once(self, tool: Tool) -> bool:
         return tool.metadata.idempotent
 
     @contextmanager
-    def _asking_of_task(self, invocation: Invocation) -> Iterator[None]:
-        """A server that is away is asked again later."""
+    def _asking_of_task(self, invocation: Invocation) -> Iterator[ServerSession]:
+        """The session that a task is asked about in. A server that is away is asked again later."""
+        own = self._own
         try:
-            yield
+            with nullcontext(self._session) if own is None else own.using(invocation.principal) as session:
+                yield session
+        except LoginRequired as refusal:
+            raise refusal.needed from None
         except (UpstreamLost, OutgoingError) as fault:
             raise self._down(fault, invocation) from None
 
     def _down(self, fault: McpClientError | RpcError | OutgoingError, invocation: Invocation) -> SourceUnavailable:
-        return SourceUnavailable(f"Source '{self.name}' of {_what(invocation.tool)} is down: {fault} Try again later.")
+        return SourceUnavailable(f"Source '{self.name}' of {what(invocation.tool)} is down: {fault} Try again later.")
 
     def _failed(self, fault: McpClientError | RpcError | OutgoingError, invocation: Invocation) -> Failed:
-        name = invocation.tool.name
-        if isinstance(fault, SessionLost):
-            text = f"The server of '{name}' was restarted and has not run this call. Call it again."
-        elif isinstance(fault, UpstreamLost) and invocation.tool.operation is not CallKind.TOOL:
-            text = f"The connection to '{self.name}' broke before {_what(invocation.tool)} was read: {fault} Try again."
-        elif isinstance(fault, UpstreamLost):
-            text = (
-                f"The connection to '{self.name}' broke while '{name}' ran, so it may or may not have taken effect: "
-                f"{fault} Check before you call it again."
-            )
-        elif isinstance(fault, RpcError) and fault.number == MISSING_CAPABILITY:
-            return missing_capability(fault, name)
-        elif (
-            isinstance(fault, RpcError) and fault.number == URL_REQUIRED and invocation.tool.operation is CallKind.TOOL
-        ):
-            return url_required(fault, name)
-        elif isinstance(fault, RpcError) and invocation.tool.operation is not CallKind.TOOL:
-            return failed_read(fault)
-        elif isinstance(fault, RpcError):
-            text = f"The server of '{name}' answered with error {fault.number}: {fault.message}"
-        else:
-            text = fault.message
-        return Failed(fault.code, text)
-
-
-def _what(tool: Tool) -> str:
-    return f"{tool.operation.value} '{tool.name}'"
+        return failure_of(fault, invocation.tool, source=self.name)
 
 
 async def _complete(request: CompletionRequest, connection: Connection) -> Raw:
@@ -397,87 +427,3 @@ def _read_offers(offered: Offered, rules: ListingRules) -> McpListing:
         return tools
     reads = offered.agreement.offers("resources")
     return replace(tools, listing=with_offers(tools.listing, offered.lists, rules, reads=reads))
-
-
-class TransportMaker:
-    """Makes the transport of each new connection. Another package's factory is looked up at once."""
-
-    def __init__(
-        self, name: str, options: McpOptions, source_context: SourceContext, *, from_config: bool = True
-    ) -> None:
-        self._name = name
-        self._from_config = from_config
-        self._options = options
-        self._source_context = source_context
-        self._cwd = source_context.folder / Path(options.cwd).expanduser()
-        self.log = ServerLog(name, redact=source_context.worker_host.redact)
-        """What the server's processes write to stderr, one after the other."""
-        self._factory: TransportFactory | None = None
-        if options.carrier not in OURS:
-            self._factory = foreign_factory(GROUP, options.carrier, key=f"sources.{name}.transport", ours=OURS)
-
-    def __call__(self, listener: TransportListener) -> ClientTransport:
-        options, given = self._options, self._source_context
-        if self._factory is not None:
-            return PluginTransport(self._factory(self._name, options.for_plugin, given))
-        if options.carrier == STDIO:
-            return StdioTransport(self._name, self._plan, supervisor=given.supervisor, listener=listener, log=self.log)
-        assert options.url is not None
-        transport = SseTransport if options.carrier == SSE else StreamableHttpTransport
-        return transport(
-            self._name,
-            options.url,
-            headers=options.headers,
-            outgoing=given.outgoing,
-            named_by=options.url if self._from_config else None,
-            listener=listener,
-        )
-
-    async def _plan(self) -> LaunchPlan:
-        """How its process is started, in a sandbox or in none. Raises `SandboxUnavailable`."""
-        options, given = self._options, self._source_context
-        if options.confinement is None:
-            return plain(options.argv, env=environment(options.env), cwd=self._cwd)
-        return await given.worker_host.sandboxes.plan(
-            options.confinement,
-            command=options.argv,
-            env=environment(NO_SCRIPTS | options.env),
-            folder=self._cwd,
-            name=f"jackfield-{self._name}",
-        )
-
-
-class _CallResult(Struct):
-    content: Raw | UnsetType = UNSET
-    structured: Raw | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
-    is_error: bool | None = msgspec.field(default=None, name="isError")
-    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
-    tool_result: Raw | UnsetType = msgspec.field(default=UNSET, name="toolResult")
-    """What servers before 2024-11-05 gave instead of content."""
-
-
-_decode_result = msgspec.json.Decoder(_CallResult).decode
-
-
-def outcome_of(answer: Raw) -> Done | Failed:
-    """The outcome of a call with this raw result of `tools/call`."""
-    try:
-        # Into Python values once, because only that validates every string and number.
-        msgspec.json.decode(answer)
-        parts = _decode_result(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        return Failed("bad_response", f"The server's response is not valid MCP: {cut(str(fault), _MAX_FAULT)}.")
-    if parts.content is UNSET and parts.structured is UNSET and parts.tool_result is not UNSET:
-        return Done(on_one_line(parts.tool_result))
-    structured = None if parts.structured is UNSET or bytes(parts.structured) == b"null" else parts.structured
-    content = Content(
-        blocks=Raw(b"[]") if parts.content is UNSET else on_one_line(parts.content),
-        structured=None if structured is None else on_one_line(structured),
-        meta=without_connection(parts.meta) if parts.meta else None,
-    )
-    if not bytes(content.blocks).startswith(b"["):
-        return Failed("bad_response", "The server's response is not valid MCP: its content is not a list.")
-    result = collapse(content)
-    if parts.is_error:
-        return Failed("tool_error", text_of(content) or "The tool failed without saying why.", result)
-    return Done(result)

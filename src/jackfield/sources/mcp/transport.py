@@ -21,6 +21,7 @@ Ours are `http.py` and `stdio.py`. To bring one of your own (seed 001's MCPTrans
 connection is gone; the gateway then makes a new transport. `RpcError` is in `jackfield.protocol.jsonrpc`.
 
 McpClientError          the server's answer cannot be used
+├── LoginRequired       the server refused the request, because it wants another login
 └── UpstreamLost        the connection broke; the server may or may not have done something
     ├── NotDelivered    it broke before the server can have read the request
     └── SessionLost     the server has forgotten our session, and refused the request for that
@@ -31,7 +32,7 @@ from typing import Any, ClassVar, Protocol
 
 from msgspec import Raw
 
-from jackfield.errors import JackfieldError
+from jackfield.errors import JackfieldError, LoginNeeded
 from jackfield.sources.base import SourceContext
 
 GROUP = "jackfield.mcp_transports"
@@ -41,6 +42,16 @@ MAX_MESSAGE = 32 * 1024 * 1024
 
 class McpClientError(JackfieldError):
     code = "mcp_error"
+
+
+class LoginRequired(McpClientError):
+    """Nothing happened. `needed` is for whoever made the call; what runs in the background goes without."""
+
+    code = "login_needed"
+
+    def __init__(self, needed: LoginNeeded) -> None:
+        super().__init__(needed.message)
+        self.needed = needed
 
 
 class UpstreamLost(McpClientError):

@@ -27,6 +27,7 @@ from jackfield.sources.mcp.options import HTTP, SSE, McpOptions
 from jackfield.sources.mcp.subscriptions import ResourceSubscriptions
 from jackfield.sources.mcp.transport import (
     ClientTransport,
+    LoginRequired,
     McpClientError,
     SessionLost,
     TransportListener,
@@ -165,7 +166,8 @@ class Upstream:
             for (feature, method), (member, most) in _LISTS.items():
                 if agreement.offers(feature) or agreement.extension(feature) is not None:
                     group.create_task(self._list_one(connection, offered, method, member, most))
-        if (failed := offered.failures.pop("tools", None)) is not None:
+        login = next((fault for fault in offered.failures.values() if isinstance(fault, LoginRequired)), None)
+        if (failed := login or offered.failures.pop("tools", None)) is not None:
             raise failed
         lost = next((fault for fault in offered.failures.values() if isinstance(fault, SessionLost)), None)
         if lost is not None:
@@ -196,6 +198,10 @@ class Upstream:
                 await asyncio.wait(self._closing)
         elif has_failed:
             self._drop(self._connection)
+
+    def disconnect(self) -> None:
+        """Close the connection at once; the next use opens a new one."""
+        self._drop(self._connection)
 
     async def _opened(self) -> Connection:
         if time.monotonic() < self._not_before:

@@ -1,0 +1,116 @@
+"""The list of an MCP server whose source has a login. Some servers hide what they offer from whoever has none.
+
+It is read with the login for all, or first without any and then with the login of a caller: the last one that was made
+or used. Where there is no login yet, the last known list is shown, from the store after a restart.
+Above: `source.py`. Below: `sessions.py`.
+"""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import Raw, Struct
+
+from jackfield.protocol.jsonrpc import RpcError
+from jackfield.sources.authorization import SourceLogins
+from jackfield.sources.kept_listings import KeptListings
+from jackfield.sources.mcp.handshake import Agreement
+from jackfield.sources.mcp.sessions import PrincipalSessions, ServerSession
+from jackfield.sources.mcp.transport import LoginRequired, McpClientError, UpstreamLost
+from jackfield.sources.mcp.upstream import Offered
+
+
+class _KeptOffer(Struct):
+    """What the store has of a server's lists."""
+
+    agreement: Agreement
+    lists: dict[str, list[Raw]] = {}
+
+
+class LoginListing:
+    """Reads one server's lists, with whatever login there is.
+
+    `session` has the login for all, or where each has their own, `own`, none; `anonymous` has none.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        session: ServerSession,
+        anonymous: ServerSession,
+        own: PrincipalSessions | None,
+        logins: SourceLogins,
+        kept: KeptListings,
+    ) -> None:
+        self._source = source
+        self._session = session
+        self._anonymous = anonymous
+        self._own = own
+        self._logins = logins
+        self._kept = kept
+        self._is_hidden = False
+        """Without a login the server showed nothing, when it was asked last."""
+
+    async def read(self) -> Offered:
+        """All that the server offers now. Raises `LoginRequired`, or why it cannot be read."""
+        offered = await (self._read_shared() if self._own is None else self._read_own(self._own))
+        if self._is_hidden:
+            kept = _KeptOffer(agreement=offered.agreement, lists=offered.lists)
+            await self._kept.keep(self._source, msgspec.json.encode(kept))
+        return offered
+
+    async def close(self) -> None:
+        await self._anonymous.close()
+
+    async def last_known(self) -> Offered | None:
+        """What was read last, at any gateway and before any restart."""
+        raw = await self._kept.read(self._source)
+        if raw is None:
+            return None
+        try:
+            kept = msgspec.json.decode(raw, type=_KeptOffer)
+        except msgspec.DecodeError:  # of another version
+            return None
+        return Offered(agreement=kept.agreement, lists=kept.lists)
+
+    async def _read_shared(self) -> Offered:
+        try:
+            offered = await self._session.list()
+        except LoginRequired:
+            offered = await self._anonymous.list()
+            self._is_hidden = False
+        else:
+            self._is_hidden = True  # nobody knows; what the login shows is what calls can use
+            await self._anonymous.close()
+        return offered
+
+    async def _read_own(self, own: PrincipalSessions) -> Offered:
+        fault: McpClientError | RpcError | None = None
+        if not self._is_hidden:
+            try:
+                return await self._anonymous.list()
+            except (McpClientError, RpcError) as refusal:
+                fault = refusal
+        async for principal in self._who_lists(own):
+            with own.using(principal) as session:
+                try:
+                    offered = await session.list()
+                except (McpClientError, RpcError) as refusal:
+                    fault = refusal if fault is None or isinstance(refusal, UpstreamLost) else fault
+                else:
+                    self._is_hidden, own.last_user = True, principal
+                    return offered
+        if self._is_hidden:  # nobody's login is good any more
+            self._is_hidden = False
+            return await self._anonymous.list()
+        assert fault is not None
+        raise fault
+
+    async def _who_lists(self, own: PrincipalSessions) -> AsyncIterator[str]:
+        """The callers whose logins are tried, the likeliest first."""
+        used = own.last_user
+        if used is not None:
+            yield used
+        last = await self._logins.last_principal(self._source)
+        if last is not None and last != used:
+            yield last
