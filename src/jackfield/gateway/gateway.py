@@ -53,6 +53,8 @@ from jackfield.gateway.key_names import KeyNames
 from jackfield.gateway.retention import prune
 from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
+from jackfield.identity.people import People
+from jackfield.identity.principals import Principals
 from jackfield.identity.stored_keys import StoredKeys
 from jackfield.identity.vault import Vault
 from jackfield.llm.models import answer_to
@@ -150,7 +152,8 @@ class Gateway:
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
         self.keyring = Keyring.from_settings(settings, groups=self.groups)
-        self.keyring.on_revoked = self.catalog.let_go
+        self.principals = Principals(self.keyring, self._people())
+        self.principals.on_ended(self.catalog.let_go)
         self.key_names = KeyNames(settings, groups=self.groups, agents=self.agents, store=self.store)
         self.stored_keys = StoredKeys(self.keyring, self.store, end_calls=self.pipeline.cancel_waiting)
         self.vault = Vault(settings, self.store, is_needed=any(source.auth != "none" for source in settings.sources))
@@ -266,6 +269,7 @@ class Gateway:
             ),
             asyncio.create_task(self.groups.follow(self.store), name="groups"),
             asyncio.create_task(self.stored_keys.follow(), name="keys"),
+            asyncio.create_task(self.principals.people.follow(), name="people"),
             asyncio.create_task(self.pinning.follow(), name="pins"),
             asyncio.create_task(self._remote_calls.follow(), name="calls elsewhere"),
             asyncio.create_task(self._operations.run(), name="operations"),
@@ -314,9 +318,16 @@ class Gateway:
             await self.key_names.check_config()
             await self.stored_keys.reload()
             await self.vault.open()
+            await self.principals.people.reload()
         except BaseException:
             await self.store.close()
             raise
+
+    def _people(self) -> People:
+        settings = self.settings
+        return People(
+            settings.oidc, settings.roles, self.store, groups=self.groups, end_calls=self.pipeline.cancel_waiting
+        )
 
     def _source_context(self) -> SourceContext:
         return SourceContext(
@@ -339,10 +350,10 @@ class Gateway:
         return public_settings(self.settings, agents=self.agents.all(), entries=self.catalog.view(ADMIN).entries)
 
     def principal_named(self, name: str) -> Principal | None:
-        """Who makes calls under this name: a key, or an agent."""
+        """Who makes calls under this name: a key, a person, or an agent."""
         kind, _, agent_id = name.partition(":")
         agent = self.agents.get(agent_id) if kind == "agent" else None
-        return self.keyring.named(name) if agent is None else agent.principal
+        return self.principals.find(name) if agent is None else agent.principal
 
     async def _follow_listings(self) -> None:
         while True:

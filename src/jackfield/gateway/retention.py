@@ -27,6 +27,7 @@ async def prune(store: Store, *, keep_days: float, limit: int = 500) -> int:
         ("prune_live_streams", {"limit": limit}),
         ("prune_idempotency", {"limit": limit}),
         ("prune_logins", {"limit": limit}),
+        ("prune_sign_ins", {"limit": limit}),
         ("prune_ways", old),
         ("prune_sessions", old),
         ("prune_gateways", {"before": before}),

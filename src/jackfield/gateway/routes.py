@@ -21,8 +21,9 @@ from jackfield.http.request import Request
 from jackfield.http.response import Response, encode, raw_json_response
 from jackfield.http.routing import ResponseSpec, Route, SocketRoute
 from jackfield.identity import api as identity
-from jackfield.identity import keys_api, vault_api
+from jackfield.identity import keys_api, sign_in, vault_api
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
+from jackfield.identity.browser import Browser
 from jackfield.mcp import api as mcp
 from jackfield.mcp.server import McpServer
 from jackfield.responses import api as responses
@@ -38,6 +39,7 @@ def all_routes(
     authenticator: Authenticator,
     logins: Logins,
     throttle: Throttle,
+    browser: Browser,
     mcp_server: McpServer,
     response_service: ResponseService,
 ) -> list[Route]:
@@ -86,6 +88,13 @@ def all_routes(
         ),
         *workers.routes(gateway.worker_host),
         *identity.routes(gateway.keyring, logins, throttle),
+        *sign_in.routes(
+            gateway.keyring,
+            logins,
+            throttle,
+            browser=browser,
+            provider=None if settings.oidc is None else settings.oidc.name,
+        ),
         *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
         *vault_api.routes(gateway.vault),
         *health.routes(

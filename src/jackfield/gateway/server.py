@@ -31,6 +31,7 @@ from jackfield.http.hosts import Hosts
 from jackfield.http.response import Sanitizer
 from jackfield.http.streams import Streams
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
+from jackfield.identity.browser import Browser
 from jackfield.mcp.core_tasks import CoreTasks
 from jackfield.mcp.server import McpServer
 from jackfield.mcp.tasks import Tasks
@@ -143,7 +144,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
     """Every route of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
     streams = streams or Streams()
     settings = gateway.settings
-    logins, throttle = Logins(gateway.store, gateway.keyring), Throttle()
+    logins, throttle = Logins(gateway.store, gateway.principals), Throttle()
     authenticator = Authenticator(
         gateway.keyring,
         logins,
@@ -183,6 +184,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         authenticator=authenticator,
         logins=logins,
         throttle=throttle,
+        browser=Browser(logins),
         mcp_server=mcp_server,
         response_service=response_service,
     )

@@ -23,10 +23,9 @@ from jackfield.protocol.errors import MethodNotAllowed, http_status
 log = logging.getLogger(__name__)
 
 _NOT_READY = "The gateway is starting or stopping. Try again in a moment."
-_HEADERS: tuple[Header, ...] = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-)
+_NO_SNIFFING: Header = (b"x-content-type-options", b"nosniff")
+_NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
+"""For what says nothing else; pages with forms do, because without a referrer their forms come without an origin."""
 
 
 class RequestAuthenticator(Protocol):
@@ -81,7 +80,10 @@ class App:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"].extend(_HEADERS)
+                headers = message["headers"]
+                headers.append(_NO_SNIFFING)
+                if all(name != b"referrer-policy" for name, _ in headers):
+                    headers.append(_NO_REFERRER)
             await send(message)
 
         try:

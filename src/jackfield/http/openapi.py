@@ -45,7 +45,7 @@ _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait", "schema": {"ty
 
 def openapi_document(routes: Iterable[Route]) -> dict[str, Any]:
     """The whole document."""
-    routes = tuple(routes)
+    routes = tuple(route for route in routes if not route.is_page)
     schemas = _Schemas(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:

@@ -111,6 +111,8 @@ class Route(Struct, frozen=True, kw_only=True):
     always_open: bool = False
     """Also while the gateway is starting or stopping."""
     path_takes_slashes: bool = False
+    is_page: bool = False
+    """A page for people, which is not in the OpenAPI document."""
     query: type[Struct] | None = None
     body: Any = None
     """The type of the JSON it takes; None: it takes no body."""

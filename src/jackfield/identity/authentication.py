@@ -19,6 +19,7 @@ from jackfield.http.request import Request
 from jackfield.http.routing import Permission, Route, SocketRoute
 from jackfield.identity import transactions as login_tx
 from jackfield.identity.keys import Credential, Keyring, digest_of
+from jackfield.identity.principals import Principals
 from jackfield.identity.transactions import Login
 from jackfield.model.principal import Principal, Scope
 from jackfield.store import Store
@@ -90,7 +91,9 @@ class Authenticator:
     async def _signed_in(self, request: Request, login: str) -> Principal:
         principal = await self._logins.find(login)
         if principal is None:
-            raise Unauthenticated("You are signed out. Open the link that the gateway printed, or give a key.")
+            raise Unauthenticated(
+                "You are signed out. Sign in at /sign-in, open the link that the gateway printed, or give a key."
+            )
         if request.scope.get("method", "WEBSOCKET") not in SAFE_METHODS and not request.is_from_own_page:
             raise Forbidden(
                 "A login cookie counts only for requests from the gateway's own page. Send a key in a header instead."
@@ -117,8 +120,7 @@ def key_in(headers: dict[bytes, bytes]) -> bytes | None:
 
 
 COOKIE = "jackfield"
-SECURE_COOKIE = f"__Host-{COOKIE}"
-"""Its name on https: browsers take it from this very host only, and over TLS only."""
+"""On https its name begins with `__Host-`: browsers take it from this very host only, and over TLS only."""
 LIFETIME_SECONDS = 30 * 24 * 3600
 _REMEMBER_SECONDS = 60.0
 _MOST_REMEMBERED = 10_000
@@ -127,9 +129,9 @@ _MOST_REMEMBERED = 10_000
 class Logins:
     """The sign-ins of this gateway's pages."""
 
-    def __init__(self, store: Store, keyring: Keyring, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, principals: Principals, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
-        self._keyring = keyring
+        self._principals = principals
         self._clock = clock
         self._seen: dict[str, tuple[Login, float]] = {}
 
@@ -144,13 +146,25 @@ class Logins:
         return login
 
     async def find(self, login: str) -> Principal | None:
-        """Who is signed in with this id; a principal whose key is gone is not."""
+        """Who is signed in with this id; a principal whose key is gone, or who is signed out everywhere, is not."""
+        credential = await self.credential(login)
+        return None if credential is None else credential.principal
+
+    async def credential(self, login: str) -> Credential | None:
+        """The same, for what is to end together with this login."""
         digest = digest_of(login)
         kept, until = self._seen.get(digest, (None, 0.0))
-        if kept is None or until < self._clock():
+        is_read = kept is None or until < self._clock()
+        if is_read:
             kept = await self._store.read(partial(login_tx.find_login, digest))
             self._remember(digest, kept)
-        return self._keyring.holder(kept.key, name=kept.principal) if kept is not None else None
+        if kept is None:
+            return None
+        principal = self._principals.holder(kept.key, name=kept.principal)
+        if principal is None and is_read:
+            await self._principals.read(kept.principal)
+            principal = self._principals.holder(kept.key, name=kept.principal)
+        return None if principal is None else Credential(key=kept.key, principal=principal)
 
     async def close(self, login: str) -> None:
         """Sign out: the id is worth nothing from now on."""
@@ -169,20 +183,33 @@ class Logins:
 
 def login_in(cookie_header: str | None, *, secure: bool) -> str | None:
     """The login id in a Cookie header, if there is one."""
-    if cookie_header is None or COOKIE not in cookie_header:
+    return cookie_in(cookie_header, COOKIE, secure=secure)
+
+
+def cookie_in(cookie_header: str | None, name: str, *, secure: bool) -> str | None:
+    """The value of one of our cookies in a Cookie header."""
+    if cookie_header is None or name not in cookie_header:
         return None
-    wanted = SECURE_COOKIE if secure else COOKIE
+    wanted = f"__Host-{name}" if secure else name
     for pair in cookie_header.split(";"):
-        name, _, value = pair.strip().partition("=")
-        if name == wanted and value:
+        given, _, value = pair.strip().partition("=")
+        if given == wanted and value:
             return value
     return None
 
 
-def login_cookie(login: str | None, *, secure: bool) -> bytes:
+def login_cookie(login: str | None, *, secure: bool, lifetime: int = LIFETIME_SECONDS) -> bytes:
     """The Set-Cookie value that signs in, or out for None."""
-    lifetime = LIFETIME_SECONDS if login else 0
-    text = f"{SECURE_COOKIE if secure else COOKIE}={login or ''}; Path=/; Max-Age={lifetime}; HttpOnly; SameSite=Strict"
+    return set_cookie(COOKIE, login or "", secure=secure, lifetime=lifetime if login else 0)
+
+
+def set_cookie(name: str, value: str, *, secure: bool, lifetime: int) -> bytes:
+    """A Set-Cookie value that scripts cannot read and that foreign pages do not send with what changes something.
+
+    `Lax`, because people come back from the provider, and with links, by navigating from other sites.
+    """
+    host = "__Host-" if secure else ""
+    text = f"{host}{name}={value}; Path=/; Max-Age={lifetime}; HttpOnly; SameSite=Lax"
     return (text + ("; Secure" if secure else "")).encode()
 
 

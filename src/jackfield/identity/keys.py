@@ -40,9 +40,10 @@ def digest_of(secret: str | bytes) -> str:
 
 
 class Credential(Struct, frozen=True, kw_only=True):
-    """A key as a login refers to it: by its digest, and whose it is."""
+    """What a login or a token is bound to, and whose it is."""
 
     key: str
+    """The digest of a key; for a person, what changes when they are signed out everywhere."""
     principal: Principal
 
 

@@ -58,3 +58,34 @@ SELECT kind, id, key_id, sealed FROM vault WHERE key_id <> :key_id ORDER BY kind
 UPDATE vault SET key_id = :key_id, sealed = :sealed, updated_at = clock_ms()
 WHERE kind = :kind AND id = :id AND sealed = :before
 RETURNING id
+
+-- name: put_user
+INSERT INTO users (id, issuer, name, email, roles, signed_in_at, created_at)
+VALUES (:id, :issuer, :name, :email, :roles, clock_ms(), clock_ms())
+ON CONFLICT (id) DO UPDATE SET issuer = excluded.issuer, name = excluded.name, email = excluded.email,
+    roles = excluded.roles, signed_in_at = excluded.signed_in_at, signed_out_at = NULL
+RETURNING *
+
+-- name: sign_out_user
+UPDATE users SET sign_outs = sign_outs + 1, signed_out_at = clock_ms() WHERE id = :id
+RETURNING *
+
+-- name: delete_logins_of
+DELETE FROM logins WHERE principal = :principal
+
+-- name: all_users
+SELECT * FROM users ORDER BY id
+
+-- name: users_by_id
+SELECT * FROM users WHERE id IN (each_of(:ids))
+
+-- name: insert_sign_in
+INSERT INTO sign_ins (state, browser, issuer, nonce, verifier, return_to, expires_at)
+VALUES (:state, :browser, :issuer, :nonce, :verifier, :return_to, clock_ms() + :lifetime_ms)
+
+-- name: take_sign_in
+DELETE FROM sign_ins WHERE state = :state AND browser = :browser
+RETURNING issuer, nonce, verifier, return_to, CASE WHEN expires_at > clock_ms() THEN 1 ELSE 0 END AS is_open
+
+-- name: prune_sign_ins
+DELETE FROM sign_ins WHERE state IN (SELECT state FROM sign_ins WHERE expires_at < clock_ms() LIMIT :limit)
