@@ -144,16 +144,14 @@ class Gateway:
         self.models = models_of(settings, outgoing=self.outgoing)
         self.spaces = SpaceService(self.store, gateway_id=self.id)
         self.agents = AgentRegistry(self.store, configured_agents(settings))
-        source_context = self._source_context()
-        configured = configured_sources(settings, source_context)
+        configured = configured_sources(settings, source_context := self._source_context())
         self._services = ServiceDiscovery(settings, source_registry=self.source_registry, source_context=source_context)
         self.mcp_servers = mcp_servers_of(
             self.source_registry, self.catalog, source_context, find_agent=self.agents.get, on_listing=self.pinning.look
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
         self.keyring = Keyring.from_settings(settings, groups=self.groups)
-        self.principals = Principals(self.keyring, self._people())
-        self.principals.on_ended(self.catalog.let_go)
+        self.principals = Principals(self.keyring, self._people(), on_ended=self.catalog.let_go)
         self.key_names = KeyNames(settings, groups=self.groups, agents=self.agents, store=self.store)
         self.stored_keys = StoredKeys(self.keyring, self.store, end_calls=self.pipeline.cancel_waiting)
         self.vault = Vault(settings, self.store, is_needed=any(source.auth != "none" for source in settings.sources))
@@ -221,8 +219,8 @@ class Gateway:
             gateway_id=self.id,
         )
         self.session_tools = SessionTools(self.sessions)
-        handlers = agent_handlers() | tool_search.builtin_handlers | self.session_tools.builtin_handlers
-        self._sources = [BuiltinSource(handlers), *configured, *self.stored_tools.sources]
+        builtin = BuiltinSource(agent_handlers() | tool_search.builtin_handlers | self.session_tools.builtin_handlers)
+        self._sources = [builtin, *configured, *self.stored_tools.sources]
 
     async def __aenter__(self) -> Self:
         await self.start()

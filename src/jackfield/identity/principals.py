@@ -17,10 +17,10 @@ Ended = Callable[[AbstractSet[str]], None]
 class Principals:
     """Keys and people."""
 
-    def __init__(self, keyring: Keyring, people: People) -> None:
+    def __init__(self, keyring: Keyring, people: People, *, on_ended: Ended) -> None:
         self._keyring = keyring
         self.people = people
-        self._listeners: list[Ended] = []
+        self._listeners = [on_ended]
         keyring.on_revoked = people.on_signed_out = self._tell
 
     def on_ended(self, listener: Ended) -> None:
