@@ -17,7 +17,7 @@ OFFLINE_ACCESS = "offline_access"
 INSUFFICIENT_SCOPE = "insufficient_scope"
 
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_PARAMETER = re.compile(rf'({_WORD})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_WORD}))\s*(?=,|$)')
+_PARAMETER = re.compile(rf'({_WORD})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_WORD}))(?=[,\s]|$)')
 _SCHEME = re.compile(rf"({_WORD})(?:\s+(?=[^\s,=])|\s*(?=,|$))")
 _TOKEN68 = re.compile(r"[A-Za-z0-9\-._~+/]+=*\s*(?=,|$)")
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, OKPKey, RSAKey, import_key
+from joserfc.jwk import ECKey, RSAKey, import_key
 from joserfc.util import urlsafe_b64encode
 
 from jackfield.connections.oauth.errors import OAuthError
@@ -21,7 +21,7 @@ DPOP_ALGORITHM = "ES256"
 _CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 
-SigningKey = RSAKey | ECKey | OKPKey
+SigningKey = RSAKey | ECKey
 
 
 def signed_assertion(
@@ -53,10 +53,8 @@ def chosen_algorithm(key: SigningKey, *, wanted: str | None, supported: tuple[st
     """The algorithm to sign with: the config's, else one that fits the key and that the server takes."""
     if isinstance(key, RSAKey):
         fitting: tuple[str, ...] = _RSA
-    elif isinstance(key, ECKey):
-        fitting = (_CURVES[key.curve_name],) if key.curve_name in _CURVES else ()
     else:
-        fitting = ("EdDSA",)
+        fitting = (_CURVES[key.curve_name],) if key.curve_name in _CURVES else ()
     if wanted is not None:
         if wanted not in fitting:
             raise OAuthError(
@@ -107,11 +105,11 @@ def _dpop_key(key: str) -> tuple[ECKey, dict[str, Any]]:
 
 @lru_cache(maxsize=32)
 def _signing_key(pem: str) -> SigningKey:
-    for kind in ("EC", "RSA", "OKP"):
+    for kind in ("EC", "RSA"):
         try:
             key = import_key(pem, kind)
         except (JoseError, ValueError, TypeError):
             continue
-        if isinstance(key, RSAKey | ECKey | OKPKey) and key.is_private:
+        if isinstance(key, RSAKey | ECKey) and key.is_private:
             return key
-    raise OAuthError("`private_key` in the source's `oauth` is not a private key in PEM form (RSA, EC or Ed25519).")
+    raise OAuthError("`private_key` in the source's `oauth` is not a private key in PEM form (RSA or EC).")
