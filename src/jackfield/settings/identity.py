@@ -74,7 +74,7 @@ class SourceOAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     identity_provider: str | None = None
     """For `enterprise`: the issuer whose id tokens are exchanged."""
     token_file: str | None = None
-    """For `workload`: the file with this machine's own token."""
+    """For `workload`: the file with this machine's own token. For `enterprise`: one with an id token, for all."""
 
 
 SourceAuth = Literal["none", "shared", "user"]

@@ -232,6 +232,24 @@ async def test_an_id_token_becomes_a_grant_and_the_grant_a_token() -> None:
 
 
 @requirement("ID-upstream-enterprise")
+async def test_an_id_token_may_be_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "id-token"
+    file.write_text("id-token")
+    async with scene() as s, AuthServer(metadata_path=OPENID_PATH) as provider:
+        provider.token |= {"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag"}
+        config: dict[str, Any] = {"grant": "enterprise", "client_id": "mine", "identity_provider": provider.issuer}
+        oauth = s.oauth(**config, token_file=str(file))
+        target = await oauth.discover()
+        client = await oauth.client(target)
+
+        await oauth.enterprise(target, client, scopes=())
+
+        assert (provider.forms[0]["subject_token"], s.auth.forms[0]["assertion"]) == ("id-token", "access-1")
+        with pytest.raises(OAuthError, match="single sign-on"):
+            await s.oauth(**config).enterprise(target, client, scopes=())
+
+
+@requirement("ID-upstream-enterprise")
 async def test_an_id_token_is_shown_to_nobody_but_its_issuer() -> None:
     async with scene() as s, AuthServer(metadata_path=OPENID_PATH) as provider:
         oauth = s.oauth(grant="enterprise", client_id="mine", identity_provider=provider.issuer)

@@ -37,10 +37,10 @@ from jackfield.connections.oauth.tokens import (
     JWT_BEARER,
     TOKEN_EXCHANGE,
     audience,
+    check_revoked,
     client_authentication,
     parse_assertion,
     parse_tokens,
-    success,
 )
 from jackfield.connections.oauth.types import (
     AuthorizationRequest,
@@ -200,14 +200,25 @@ class OAuthClient:
         return await self._granted(target, client, form, scopes=scopes)
 
     async def enterprise(
-        self, target: Target, client: Client, *, id_token: str, identity: Client, scopes: tuple[str, ...]
+        self,
+        target: Target,
+        client: Client,
+        *,
+        scopes: tuple[str, ...],
+        id_token: str | None = None,
+        identity: Client | None = None,
     ) -> Tokens:
         """Tokens for a person who is signed in at the enterprise's identity provider, which consents in their place.
 
-        `id_token` is the person's, `identity` the client that it was given to at the provider.
+        `id_token` is the person's, `identity` the client that it was given to at the provider. Without them the id
+        token is the one in `token_file`, which another program keeps fresh.
         """
+        if id_token is None:
+            if self.config.token_file is None:
+                raise OAuthError(f"The source at {self.host} takes people who signed in by single sign-on. Sign in so.")
+            id_token = await asyncio.to_thread(_read_token, self.config.token_file)
         provider = await self._identity_provider()
-        if not is_same_issuer(identity.issuer, provider.issuer):
+        if identity is not None and not is_same_issuer(identity.issuer, provider.issuer):
             raise OAuthError(
                 f"People sign in at {host_of(identity.issuer)}, but `identity_provider` of the source is "
                 f"{host_of(provider.issuer)}. They have to be the same."
@@ -222,7 +233,7 @@ class OAuthClient:
         if scopes:
             form["scope"] = " ".join(scopes)
         resource = target.resource or canonical_resource(self.url)
-        answer = await self._ask(provider, structs.replace(identity, issuer=provider.issuer), form, resource=resource)
+        answer = await self._ask(provider, identity, form, resource=resource)
         form = {"grant_type": JWT_BEARER, "assertion": parse_assertion(answer, provider)}
         return await self._granted(target, client, form, scopes=scopes)
 
@@ -237,8 +248,7 @@ class OAuthClient:
                 body, headers = client_authentication(server, client)
                 form = {"token": token, "token_type_hint": kind, **body}
                 answer = await self._http.post_form(server.revocation_endpoint, form, headers=headers)
-                if answer.status >= 400:  # noqa: PLR2004
-                    success(answer, server)
+                check_revoked(answer, server)
         return True
 
     def headers(self, tokens: Tokens, method: str, url: str) -> dict[str, str]:
@@ -340,7 +350,7 @@ class OAuthClient:
     async def _ask(
         self,
         server: AuthorizationServer,
-        client: Client,
+        client: Client | None,
         form: Mapping[str, str],
         *,
         resource: str | None,
@@ -350,7 +360,7 @@ class OAuthClient:
         url = server.token_endpoint
         where = str(named_origin(url))
         for _ in range(2):
-            body, headers = client_authentication(server, client)
+            body, headers = ({}, {}) if client is None else client_authentication(server, client)
             whole = {**form, **({} if resource is None else {"resource": resource}), **body}
             had = self._nonces.get(where)
             if dpop_key is not None:

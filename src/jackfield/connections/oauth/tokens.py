@@ -124,6 +124,15 @@ def success(answer: JsonAnswer, server: AuthorizationServer) -> dict[str, Any]:
     raise TokenRefused(f"{host} gave no token: {said_error(answer)}. Check the source's `oauth`.", error=code)
 
 
+def check_revoked(answer: JsonAnswer, server: AuthorizationServer) -> None:
+    """Raise unless a revocation was taken."""
+    host = host_of(server.token_endpoint)
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+        raise OAuthUnavailable(f"{host} answered {answer.status} when it was asked to end the login. Try again later.")
+    if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+        raise TokenRefused(f"{host} did not end the login: {said_error(answer)}. End it there.", error="not_revoked")
+
+
 def said_error(answer: JsonAnswer) -> str:
     """What a server gave as the reason: its error code, never its text, which may repeat what was sent."""
     error = (answer.body or {}).get("error")
