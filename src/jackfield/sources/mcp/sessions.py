@@ -160,6 +160,8 @@ class PrincipalSessions:
     async def _follow_again(self, principal: str) -> None:
         with self.using(principal) as session:
             for uri, updated in tuple(self._followers.get(principal, ())):
+                if self._sessions.get(principal) is not session:
+                    return
                 with suppress(McpClientError, RpcError):
                     await session.connect()
                     await session.upstream.subscriptions.add(uri, updated)
