@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jackfield.sdk import Client, RunNotFound
-from tests.sdk.server import ScriptedGateway, refuses, streams
+from tests.sdk.server import ScriptedGateway, refuses, says, streams
 
 STREAM = "/api/runs/cycle_1/stream"
 
@@ -50,3 +50,10 @@ async def test_a_run_that_is_not_there_is_said_at_once(scripted: ScriptedGateway
     scripted.on(STREAM, refuses(404, "run_not_found", "There is no run."))
     with pytest.raises(RunNotFound):
         await anext(client.runs.stream("cycle_1"))
+
+
+async def test_a_response_is_cancelled_and_its_run_returned(scripted: ScriptedGateway, client: Client) -> None:
+    scripted.on("/v1/responses/resp_1/cancel", says({"id": "resp_1", "status": "cancelled"}))
+    run = {"id": "resp_1", "kind": "response", "status": "cancelled"}
+    scripted.on("/api/runs/resp_1", says({"run": run}))
+    assert (await client.runs.cancel("resp_1")).status == "cancelled"

@@ -153,6 +153,22 @@ def test_agents_and_spaces_are_listed(desk: RunningGateway) -> None:
     assert "admin (person)" in here
 
 
+@requirement("OPS-CLI-runs")
+def test_a_cycle_is_listed_and_shown_with_its_steps_and_calls(desk: RunningGateway) -> None:
+    chat(desk, "hello once more\n", "--as", "Ann")
+    newest = run_cli("runs", "--agent", "clerk", "--limit", "1", cwd=desk.folder)
+    run, *rest = newest.stdout.splitlines()[1].split()
+    assert (rest[:3], "--cursor" in newest.stderr) == (["cycle", "completed", "clerk"], True)
+    shown = run_cli("runs", run, cwd=desk.folder).stdout
+    assert "space_message  Ann: hello once more\n" in shown
+    steps = [part.splitlines() for part in shown.split("\n\n") if part.startswith("step ")]
+    assert [line.split()[2] for step in steps for line in step[1:] if "call_" in line] == [
+        "enter_space",
+        "send_message",
+    ]
+    assert "summary  Done.\n" in shown
+
+
 class Terminal:
     """A command at a terminal: what it shows, and a keyboard."""
 

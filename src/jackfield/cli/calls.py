@@ -205,7 +205,7 @@ def event_line(event: CallEvent, error: CallError | str | None) -> str:
     status = kind if kind == "approved" else event.status or kind
     words = [
         style(local_time(event.at), "dim"),
-        style(status.ljust(16), _COLORS.get(status, "cyan")),
+        style(status.ljust(16), color_of(status)),
         style(escape(event.tool), "bold"),
         f"by {escape(event.agent)}" if event.agent else "",
         first_line(_progress(event)),
@@ -215,6 +215,10 @@ def event_line(event: CallEvent, error: CallError | str | None) -> str:
     if error is not None:
         words.append(first_line(error) if isinstance(error, str) else f"{error.code}: {first_line(error.message)}")
     return "  ".join(word for word in words if word)
+
+
+def color_of(status: str) -> str:
+    return _COLORS.get(status, "cyan")
 
 
 def exit_code(call: CallAnswer | CallRecord) -> int:
@@ -262,6 +266,11 @@ def _print_failure(tool: str, answer: CallAnswer) -> None:
     code = answer.error.code if answer.error else answer.status
     failed = style(f"'{tool}' failed ({code}):", "red", "bold", stream=sys.stderr)
     print_stderr(f"{failed} {escape(reason)}")
+
+
+def next_step(record: CallRecord) -> str:
+    """What an open call needs; nothing if it runs or is settled."""
+    return "" if record.is_settled or record.status == "running" else _next_step(_answer(record))
 
 
 def _next_step(answer: CallAnswer) -> str:

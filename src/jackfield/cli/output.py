@@ -145,6 +145,18 @@ def local_time(text: str | None) -> str:
     return "--:--:--" if at is None else f"{at.astimezone():%H:%M:%S}"
 
 
+def local_datetime(text: str | None) -> str:
+    """A timestamp in local time: `2026-01-15 12:30:05`"""
+    at = timestamp(text)
+    return "-" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def json_lines(value: Any, *, indent: str = "  ") -> list[str]:
+    """A value in lines below a title: text as it is, anything else as indented JSON."""
+    text = value if isinstance(value, str) else _indented(value)
+    return [f"{indent}{escape(line)}".rstrip() for line in text.splitlines()]
+
+
 def print_diff(diff: str) -> None:
     """A unified diff, colored."""
     for line in diff.split("\n"):

@@ -6,6 +6,7 @@ from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 
 from jackfield.cli.arguments import json_object, json_value
+from jackfield.cli.call_ids import find_call
 from jackfield.cli.calls import exit_code, print_outcome
 from jackfield.cli.options import GATEWAY, JSON, UsageError, argument, command
 from jackfield.cli.output import (
@@ -28,10 +29,6 @@ from jackfield.sdk import CallEvent, CallRecord, Client, Receipt
 NEEDS = {"pending_approval": "approval", "pending": "result", "waiting": "result now"}
 """What a call in this status needs; `waiting`: the caller is still connected."""
 _COLORS = {"approval": "yellow", "result": "cyan", "result now": "cyan", "approved": "green", "completed": "green"}
-_PREFIX = "call_"
-_SHORTEST_ID = 4
-"""Characters of an id that must be given: a typo must not approve a call."""
-_LISTED = 5
 _SEE = "'jackfield pending' lists the pending calls."
 _ID = argument("id", help="the call's id, or an unambiguous prefix")
 _RECORD = argument("--json", action="store_true", help="print the call's record as JSON")
@@ -114,7 +111,7 @@ def pending_lines(calls: Sequence[CallRecord], *, now: datetime) -> list[str]:
 
 def caller_of(call: CallRecord) -> str:
     """`ada`, or `planner for ada` if an agent acts for another principal."""
-    principal = call.principal or "nobody"
+    principal = (call.principal or "nobody").removeprefix("agent:")
     return escape(principal if call.agent in (None, principal) else f"{call.agent} for {principal}")
 
 
@@ -251,7 +248,7 @@ def _name(call: CallRecord) -> str:
 
 async def _find(client: Client, text: str, *, approval: bool) -> CallRecord:
     """The call with this id, or the pending one with this prefix, if it needs what the command gives."""
-    call = await _find_by_id_or_prefix(client, text)
+    call = await find_call(client, text, among=client.calls.pending, what="pending call", see=_SEE)
     if approval and call.status in ("pending", "waiting"):
         raise UsageError(
             f"Call {call.id} of '{call.tool}' needs a result, not an approval: jackfield answer {call.id} JSON."
@@ -261,23 +258,6 @@ async def _find(client: Client, text: str, *, approval: bool) -> CallRecord:
             f"Call {call.id} of '{call.tool}' must be approved before it can be answered: jackfield approve {call.id}."
         )
     return call
-
-
-async def _find_by_id_or_prefix(client: Client, text: str) -> CallRecord:
-    try:
-        return await client.calls.get(text)
-    except CallNotFound:
-        prefix = _PREFIX + text.removeprefix(_PREFIX)
-    if len(prefix) < len(_PREFIX) + _SHORTEST_ID:
-        raise UsageError(f"'{text}' is too short for an id. Give more of it; {_SEE}")
-    found = [call for call in await client.calls.pending() if call.id.startswith(prefix)]
-    if not found:
-        raise CallNotFound(f"There is no call '{text}' and no pending call with that prefix. {_SEE}", param="id")
-    if len(found) > 1:
-        listed = ", ".join(f"{call.id} ({call.tool})" for call in found[:_LISTED])
-        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-        raise UsageError(f"'{text}' is ambiguous: {listed}{more}. Give more of the id.")
-    return found[0]
 
 
 @contextmanager

@@ -272,6 +272,14 @@ class Runs:
         """One run with everything recorded of it. Raises `RunNotFound`."""
         return await self._connection.fetch(get(f"/api/runs/{segment(run_id)}"), RunInfo, "run")
 
+    async def cancel(self, run_id: str) -> RunInfo:
+        """Stop a response that is being made, and return its run. A finished one stays as it is.
+
+        Raises `NotFound` for a run that is no response.
+        """
+        await self._connection.send(ApiRequest(method="POST", path=f"/v1/responses/{segment(run_id)}/cancel"))
+        return await self.get(run_id)
+
     async def stream(self, run_id: str) -> AsyncGenerator[RunEvent, None]:
         """Past and future events of the run, each once, across reconnects; the run's end is the last one."""
         seen: set[tuple[str, str | None]] = set()

@@ -554,6 +554,13 @@ class SyncRuns:
         """One run with everything recorded of it. Raises `RunNotFound`."""
         return self._loop.run(self._runs.get(run_id))
 
+    def cancel(self, run_id: str) -> RunInfo:
+        """Stop a response that is being made, and return its run. A finished one stays as it is.
+
+        Raises `NotFound` for a run that is no response.
+        """
+        return self._loop.run(self._runs.cancel(run_id))
+
     def stream(self, run_id: str) -> Generator[RunEvent, None, None]:
         """Past and future events of the run, each once, across reconnects; the run's end is the last one."""
         return self._loop.iterate(self._runs.stream(run_id))
