@@ -198,8 +198,8 @@ async def cancel(options: Namespace) -> int:
                     runs.append(await client.runs.cancel(text))
                 else:
                     calls.append(await _cancel_call(client, text))
-            except (Refused, UsageError) as error:
-                errors.append(error)
+            except (Refused, UsageError) as fault:
+                errors.append(fault)
     if options.json:
         told = [{"code": error.code, "message": error.message} for error in errors]
         print_json({"calls": calls, "runs": runs, "errors": told})
