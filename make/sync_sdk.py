@@ -22,6 +22,7 @@ CLASSES = {
     "Prompts": "reading",
     "Keys": "keys",
     "Vault": "vault",
+    "Connections": "connections",
     "Calls": "calls",
     "Agents": "agents",
     "Runs": "agents",

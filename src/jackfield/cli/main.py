@@ -41,6 +41,8 @@ COMMANDS = {
     "prompts": CommandEntry("reading", "list prompts, or get one with its arguments"),
     "groups": CommandEntry("groups", "list, show, set or remove groups of tools"),
     "keys": CommandEntry("keys", "list, create, rotate or revoke keys"),
+    "login": CommandEntry("connections", "log in at a source"),
+    "connections": CommandEntry("connections", "list who is logged in at which source, or end a login"),
     "vault": CommandEntry("vault", "show how the vault stands, or give it a new key"),
     "sources": CommandEntry("sources", "list the tool sources and their status"),
     "prefer": CommandEntry("tools", "enable or disable a tool, or require approval for it"),

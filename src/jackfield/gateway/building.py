@@ -14,8 +14,10 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.checking import Checking
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.preferences import PreferenceBook
+from jackfield.connections.connections import Connections, LoginChanged
 from jackfield.errors import ConfigError
 from jackfield.identity.keys import Keyring
+from jackfield.identity.vault import Vault
 from jackfield.llm.models import DEFAULT, Models
 from jackfield.llm.script import read_script
 from jackfield.model.response_request import McpTool
@@ -59,6 +61,17 @@ def catalog_of(settings: Settings, *, checking: Checking, preferences: Preferenc
         asking=lambda: preferences.asking,
         checking=checking,
     )
+
+
+def connections_of(
+    settings: Settings, *, store: Store, outgoing: Outgoing, gateway_id: str, on_change: LoginChanged
+) -> tuple[Vault, Connections]:
+    """The vault, and the logins at sources that are in it."""
+    vault = Vault(settings, store, is_needed=any(source.auth != "none" for source in settings.sources))
+    connections = Connections(
+        settings, store=store, vault=vault, outgoing=outgoing, gateway_id=gateway_id, on_change=on_change
+    )
+    return vault, connections
 
 
 def hidden_from_sandboxes(settings: Settings) -> list[Path]:

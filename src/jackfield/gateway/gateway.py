@@ -35,12 +35,15 @@ from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.stored_tools import StoredTools
 from jackfield.catalog.transactions import PREFERENCES_TOPIC
+from jackfield.connections.flows import LoginFlows
+from jackfield.connections.types import WaitingCall
 from jackfield.errors import Unavailable
 from jackfield.gateway.building import (
     SPEAK_SO,
     catalog_of,
     configured_agents,
     configured_sources,
+    connections_of,
     engine_of,
     hidden_from_sandboxes,
     mcp_servers_of,
@@ -56,7 +59,6 @@ from jackfield.identity.keys import ADMIN, Keyring
 from jackfield.identity.people import People
 from jackfield.identity.principals import Principals
 from jackfield.identity.stored_keys import StoredKeys
-from jackfield.identity.vault import Vault
 from jackfield.llm.models import answer_to
 from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
@@ -121,6 +123,13 @@ class Gateway:
         self.groups.on_change = partial(self.catalog.regroup, exists=self.groups.has)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
         self.source_registry = SourceRegistry(on_listing=self._listings_changed.set)
+        self.vault, self.connections = connections_of(
+            settings,
+            store=self.store,
+            outgoing=self.outgoing,
+            gateway_id=self.id,
+            on_change=self.source_registry.login_changed,
+        )
         self.cluster = Cluster()
         self.links = SignedLinks(self.cluster, base_url=settings.url)
         self.stored_tools = StoredTools(
@@ -153,8 +162,21 @@ class Gateway:
         self.keyring = Keyring.from_settings(settings, groups=self.groups)
         self.principals = Principals(self.keyring, self._people(), on_ended=self.catalog.let_go)
         self.key_names = KeyNames(settings, groups=self.groups, agents=self.agents, store=self.store)
-        self.stored_keys = StoredKeys(self.keyring, self.store, end_calls=self.pipeline.cancel_waiting)
-        self.vault = Vault(settings, self.store, is_needed=any(source.auth != "none" for source in settings.sources))
+        self.stored_keys = StoredKeys(
+            self.keyring,
+            self.store,
+            end_calls=self.pipeline.cancel_waiting,
+            end_logins=self.connections.forget_principal,
+        )
+        self.login_flows = LoginFlows(
+            self.connections,
+            store=self.store,
+            vault=self.vault,
+            outgoing=self.outgoing,
+            public_url=settings.url,
+            find_call=self._waiting_call,
+            login_done=self._login_done,
+        )
         self.answers = Answers(
             catalog=self.catalog,
             store=self.store,
@@ -267,6 +289,7 @@ class Gateway:
             ),
             asyncio.create_task(self.groups.follow(self.store), name="groups"),
             asyncio.create_task(self.stored_keys.follow(), name="keys"),
+            asyncio.create_task(self.connections.book.follow(), name="connections"),
             asyncio.create_task(self.principals.people.follow(), name="people"),
             asyncio.create_task(self.pinning.follow(), name="pins"),
             asyncio.create_task(self._remote_calls.follow(), name="calls elsewhere"),
@@ -300,6 +323,7 @@ class Gateway:
         self.catalog.close()
         self.servers.close()
         await self.mcp_servers.close()
+        await self.connections.close()
         await asyncio.gather(self.source_registry.close(), self.models.close(), self._send_last_spans())
         self.checking.close()
         await self.worker_host.close()
@@ -316,6 +340,7 @@ class Gateway:
             await self.key_names.check_config()
             await self.stored_keys.reload()
             await self.vault.open()
+            await self.connections.book.reload()
             await self.principals.people.reload()
         except BaseException:
             await self.store.close()
@@ -341,8 +366,15 @@ class Gateway:
             worker_host=self.worker_host,
             logs=self.source_logs,
             kept=KeptListings(self.store),
+            logins=self.connections,
             cluster_id=lambda: self.cluster.id,
         )
+
+    async def _waiting_call(self, _call_id: str) -> WaitingCall | None:
+        return None
+
+    async def _login_done(self, _source: str, _principal: str | None) -> None:
+        return
 
     def _public_settings(self) -> dict[str, Any]:
         return public_settings(self.settings, agents=self.agents.all(), entries=self.catalog.view(ADMIN).entries)
@@ -352,6 +384,14 @@ class Gateway:
         kind, _, agent_id = name.partition(":")
         agent = self.agents.get(agent_id) if kind == "agent" else None
         return self.principals.find(name) if agent is None else agent.principal
+
+    def sees_source(self, principal: Principal, source: str) -> bool:
+        """Whether a principal may know of a source: all of them, or those it may use something of."""
+        if not principal.is_limited:
+            return principal.session is None and not principal.only_serves
+        if all(any(one.partition(":")[0] == source for one in limit) for limit in principal.limits):
+            return True
+        return any(entry.tool.source == source for entry in self.catalog.view(principal).entries)
 
     async def _follow_listings(self) -> None:
         while True:

@@ -13,6 +13,8 @@ from jackfield.calls import answers_api, execute_api, reading_api, tool_server_a
 from jackfield.calls import api as calls_api
 from jackfield.catalog import api as catalog_api
 from jackfield.catalog import groups_api, pins_api, preferences_api, sources_api, stored_api
+from jackfield.connections import api as connections_api
+from jackfield.connections import pages as connect_pages
 from jackfield.console import api as console
 from jackfield.gateway import health
 from jackfield.gateway.gateway import Gateway
@@ -97,6 +99,8 @@ def all_routes(
         ),
         *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
         *vault_api.routes(gateway.vault),
+        *connections_api.routes(gateway.connections, gateway.login_flows, sees_source=gateway.sees_source),
+        *connect_pages.routes(gateway.login_flows, browser, public_url=settings.url),
         *health.routes(
             store,
             catalog,

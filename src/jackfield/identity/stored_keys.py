@@ -45,8 +45,18 @@ class NewKey(Struct, frozen=True, kw_only=True):
 class StoredKeys:
     """The keys of the store, and the keyring that knows them."""
 
-    def __init__(self, keyring: Keyring, store: Store, *, end_calls: Callable[[str], Awaitable[None]]) -> None:
-        """`end_calls`: cancels what a principal has waiting, once its key is revoked."""
+    def __init__(
+        self,
+        keyring: Keyring,
+        store: Store,
+        *,
+        end_calls: Callable[[str], Awaitable[None]],
+        end_logins: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`end_calls`: cancels what a principal has waiting, once its key is revoked; `end_logins` forgets its logins
+        at sources.
+        """
+        self._end_logins = end_logins
         self._keyring = keyring
         self._store = store
         self._end_calls = end_calls
@@ -57,6 +67,7 @@ class StoredKeys:
         self._require_free(name)
         if len(self._keyring.stored) >= MOST_KEYS:
             raise Conflict(f"There are {MOST_KEYS:,} keys already. Revoke some.")
+        await self._end_logins(name)  # of a key of that name in an earlier config
         key = new_secret()
         lasts_ms = None if seconds is None else seconds * 1000
         script = partial(add_key, name, digest_of(key), rights, lasts_ms=lasts_ms, created_by=created_by)
@@ -83,6 +94,7 @@ class StoredKeys:
             raise self._unknown(name)
         await self.reload()
         await self._end_calls(name)
+        await self._end_logins(name)
 
     def _require_free(self, name: str) -> None:
         if self._keyring.is_configured(name):

@@ -65,6 +65,7 @@ from jackfield.sdk.agents import (
     Triggered,
 )
 from jackfield.sdk.client import Client
+from jackfield.sdk.connections import ConnectionInfo
 from jackfield.sdk.errors import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, SessionFailed, ToolFailed
 from jackfield.sdk.groups import GroupInfo
 from jackfield.sdk.keys import KeyInfo
@@ -112,6 +113,7 @@ __all__ = [
     "CallRecord",
     "Client",
     "Conflict",
+    "ConnectionInfo",
     "CycleInfo",
     "CyclePage",
     "DefinitionChanged",

@@ -9,6 +9,7 @@ from jackfield.sdk.address import find_address
 from jackfield.sdk.agents import Agents, Runs
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get
+from jackfield.sdk.connections import Connections
 from jackfield.sdk.groups import Groups
 from jackfield.sdk.keys import Keys
 from jackfield.sdk.reading import Prompts, Resources
@@ -51,6 +52,7 @@ class Client:
         self.prompts = Prompts(self._connection)
         self.keys = Keys(self._connection)
         self.vault = Vault(self._connection)
+        self.connections = Connections(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)
         self.runs = Runs(self._connection)

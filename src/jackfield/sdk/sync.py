@@ -27,6 +27,7 @@ from jackfield.sdk.agents import (
 )
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.client import Client
+from jackfield.sdk.connections import ConnectionInfo, Connections
 from jackfield.sdk.groups import GroupInfo, Groups
 from jackfield.sdk.keys import KeyInfo, Keys
 from jackfield.sdk.loop import LoopThread
@@ -344,6 +345,26 @@ class SyncVault:
     def rotate(self) -> Rotation:
         """Seal everything with a new key, while the gateway runs. Raises `Conflict` where there is no new key."""
         return self._loop.run(self._vault.rotate())
+
+
+class SyncConnections:
+    """The logins of the gateway at its sources."""
+
+    def __init__(self, connections: Connections, loop: LoopThread) -> None:
+        self._connections = connections
+        self._loop = loop
+
+    def list(self) -> tuple[ConnectionInfo, ...]:
+        """Your own and the shared ones; with an admin key everybody's."""
+        return self._loop.run(self._connections.list())
+
+    def login(self, source: str) -> str:
+        """A link to log in with, in a browser that is signed in at the gateway as the same principal."""
+        return self._loop.run(self._connections.login(source))
+
+    def remove(self, source: str, *, principal: str | None = None) -> None:
+        """End a login, your own or the shared one; with an admin key, that of `principal`."""
+        self._loop.run(self._connections.remove(source, principal=principal))
 
 
 class SyncCalls:
@@ -820,6 +841,7 @@ class SyncClient:
         self.prompts = SyncPrompts(self._client.prompts, self._loop)
         self.keys = SyncKeys(self._client.keys, self._loop)
         self.vault = SyncVault(self._client.vault, self._loop)
+        self.connections = SyncConnections(self._client.connections, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)
         self.runs = SyncRuns(self._client.runs, self._loop)

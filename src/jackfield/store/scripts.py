@@ -14,7 +14,18 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-PACKAGES = ("store", "calls", "catalog", "sources", "agents", "responses", "spaces", "sessions", "identity")
+PACKAGES = (
+    "store",
+    "calls",
+    "catalog",
+    "sources",
+    "agents",
+    "responses",
+    "spaces",
+    "sessions",
+    "identity",
+    "connections",
+)
 """Those with named statements, each in its `queries.sql`."""
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)\b")
