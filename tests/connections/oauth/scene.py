@@ -13,7 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey
 from joserfc.jws import extract_compact
 
-from jackfield.connections.oauth import AuthorizationRequest, Challenge, OAuthClient, Target, Tokens
+from jackfield.connections.oauth import AuthorizationRequest, Challenge, Client, OAuthClient, Target, Tokens
 from jackfield.connections.oauth.authorization import code_challenge
 from jackfield.outgoing import Outgoing
 from jackfield.outgoing.guard import Resolve, resolve_by_system
@@ -142,7 +142,14 @@ class Scene:
         self.auth = auth
         self.outgoing = outgoing
 
-    def oauth(self, *, document_url: str | None = None, is_mcp: bool = True, **config: Any) -> OAuthClient:
+    def oauth(
+        self,
+        *,
+        document_url: str | None = None,
+        is_mcp: bool = True,
+        identity: Client | None = None,
+        **config: Any,
+    ) -> OAuthClient:
         settings = msgspec.convert(config, SourceOAuth)
         return OAuthClient(
             self.outgoing,
@@ -151,6 +158,7 @@ class Scene:
             redirect_uri=REDIRECT,
             document_url=document_url,
             is_mcp=is_mcp,
+            identity=identity,
         )
 
     async def log_in(

@@ -21,7 +21,7 @@ from jackfield.connections.oauth import (
     Tokens,
 )
 from jackfield.connections.oauth import http as oauth_http
-from tests.connections.oauth.scene import OPENID_PATH, AuthServer, Scene, basic_pair, scene
+from tests.connections.oauth.scene import AuthServer, Scene, basic_pair, scene
 from tests.requirement import requirement
 from tests.sources.upstream import json_reply, never, redirect, reply
 
@@ -196,75 +196,6 @@ async def test_a_refused_machine_asks_once(error: str, tmp_path: Path) -> None:
         assert caught.value.error == error
         assert "machine-token" not in caught.value.message
         assert s.auth.targets.count("/token") == 1
-
-
-@requirement("ID-upstream-enterprise")
-async def test_an_id_token_becomes_a_grant_and_the_grant_a_token() -> None:
-    async with scene() as s, AuthServer(metadata_path=OPENID_PATH) as provider:
-        provider.token |= {
-            "access_token": "id-jag",
-            "token_type": "N_A",
-            "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag",
-        }
-        s.auth.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
-        oauth = s.oauth(grant="enterprise", client_id="mine", client_secret="secret", identity_provider=provider.issuer)
-        target = await oauth.discover()
-        identity = Client(issuer=provider.issuer, client_id="at-provider", origin="config")
-
-        tokens = await oauth.enterprise(
-            target, await oauth.client(target), id_token="id-token", identity=identity, scopes=("a",)
-        )
-
-        [exchange], [form] = provider.forms, s.auth.forms
-        assert exchange == {
-            "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
-            "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
-            "audience": s.auth.issuer,
-            "resource": s.protected.mcp,
-            "subject_token": "id-token",
-            "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
-            "scope": "a",
-            "client_id": "at-provider",
-        }
-        assert (form["grant_type"], form["assertion"]) == (JWT_BEARER, "id-jag")
-        assert basic_pair(s.auth.received[-1].headers) == ("mine", "secret")
-        assert (tokens.access_token, tokens.issuer) == ("access-1", s.auth.issuer)
-
-
-@requirement("ID-upstream-enterprise")
-async def test_an_id_token_may_be_in_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "id-token"
-    file.write_text("id-token")
-    async with scene() as s, AuthServer(metadata_path=OPENID_PATH) as provider:
-        provider.token |= {"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag"}
-        config: dict[str, Any] = {"grant": "enterprise", "client_id": "mine", "identity_provider": provider.issuer}
-        oauth = s.oauth(**config, token_file=str(file))
-        target = await oauth.discover()
-        client = await oauth.client(target)
-
-        await oauth.enterprise(target, client, scopes=())
-
-        assert (provider.forms[0]["subject_token"], s.auth.forms[0]["assertion"]) == ("id-token", "access-1")
-        with pytest.raises(OAuthError, match="single sign-on"):
-            await s.oauth(**config).enterprise(target, client, scopes=())
-
-
-@requirement("ID-upstream-enterprise")
-async def test_an_id_token_is_shown_to_nobody_but_its_issuer() -> None:
-    async with scene() as s, AuthServer(metadata_path=OPENID_PATH) as provider:
-        oauth = s.oauth(grant="enterprise", client_id="mine", identity_provider=provider.issuer)
-        target = await oauth.discover()
-        client = await oauth.client(target)
-        elsewhere = Client(issuer="https://other.example", client_id="c", origin="config")
-
-        with pytest.raises(OAuthError, match="have to be the same"):
-            await oauth.enterprise(target, client, id_token="id", identity=elsewhere, scopes=())
-        here = msgspec.structs.replace(elsewhere, issuer=provider.issuer)
-        with pytest.raises(OAuthError, match="no authorization grant"):
-            await oauth.enterprise(target, client, id_token="id", identity=here, scopes=())
-        assert s.auth.forms == []
-        with pytest.raises(OAuthError, match="no `identity_provider`"):
-            await s.oauth(client_id="c").enterprise(target, client, id_token="id", identity=here, scopes=())
 
 
 @requirement("ID-upstream-refresh")

@@ -117,7 +117,7 @@ def with_offline_access(target: Target, scopes: tuple[str, ...]) -> tuple[str, .
 def stepped_up_scopes(
     tokens: Tokens, challenge: Challenge | None, *, attempts: int, where: str, asked: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """What a login asks for after `insufficient_scope`: all it had (or `asked` for last time) and what is missing.
+    """What a login asks for after `insufficient_scope`: all it had or asked for, also in `asked`, and what is missing.
 
     `attempts` is how often in a row it was widened already. Raises `StepUpRefused` where another login would not help.
     """
@@ -136,4 +136,4 @@ def stepped_up_scopes(
             f"{where} asked for more scopes after {attempts} logins in a row, last for {' '.join(wanted)}. "
             f"This account may not have them."
         )
-    return valid_scopes((*tokens.scopes, *asked, *wanted))
+    return valid_scopes((*tokens.scopes, *tokens.asked, *asked, *wanted))

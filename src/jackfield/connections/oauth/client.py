@@ -4,7 +4,6 @@ It keeps no logins: callers hand in what was stored and store what they get. All
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +20,8 @@ from jackfield.connections.oauth.discovery import (
     is_same_issuer,
     own_issuer,
 )
+from jackfield.connections.oauth.endpoint import TokenEndpoints
+from jackfield.connections.oauth.enterprise import EnterpriseProvider, SignIn
 from jackfield.connections.oauth.errors import (
     CallbackRefused,
     DiscoveryFailed,
@@ -28,18 +29,14 @@ from jackfield.connections.oauth.errors import (
     OAuthError,
     RegistrationFailed,
 )
-from jackfield.connections.oauth.http import JsonAnswer, OAuthHttp, host_of
+from jackfield.connections.oauth.http import OAuthHttp, host_of
 from jackfield.connections.oauth.jose import dpop_proof, signed_assertion
 from jackfield.connections.oauth.registration import configured_client, is_document_url, is_usable, register
 from jackfield.connections.oauth.tokens import (
-    ID_JAG,
-    ID_TOKEN,
     JWT_BEARER,
-    TOKEN_EXCHANGE,
     audience,
     check_revoked,
     client_authentication,
-    parse_assertion,
     parse_tokens,
 )
 from jackfield.connections.oauth.types import (
@@ -55,8 +52,6 @@ from jackfield.outgoing import Outgoing
 from jackfield.outgoing.urls import named_origin
 from jackfield.settings.identity import SourceOAuth
 
-MAX_NONCES = 64
-MAX_NONCE = 512
 MAX_TOKEN_FILE = 64 * 1024
 
 
@@ -65,6 +60,7 @@ class OAuthClient:
 
     `redirect_uri` is where browsers come back to; `document_url` is where the gateway serves its client id metadata
     document, None where that is not an https address. `is_mcp` servers get a `resource` even if they have no metadata.
+    `identity` is the gateway's client at the provider where people sign in, for `grant = "enterprise"`.
     """
 
     def __init__(
@@ -76,6 +72,7 @@ class OAuthClient:
         redirect_uri: str,
         document_url: str | None = None,
         is_mcp: bool = True,
+        identity: Client | None = None,
     ) -> None:
         self.url = url
         self.config = config
@@ -85,7 +82,8 @@ class OAuthClient:
         configured = (config.issuer, config.authorization_url, config.token_url, config.revocation_url)
         named = (url, *configured, config.identity_provider)
         self._http = OAuthHttp(outgoing, named=[each for each in named if each])
-        self._nonces: OrderedDict[str, str] = OrderedDict()
+        self._endpoints = TokenEndpoints(self._http)
+        self._enterprise = EnterpriseProvider(self._http, self._endpoints, config, identity=identity, host=host_of(url))
 
     @property
     def host(self) -> str:
@@ -104,6 +102,7 @@ class OAuthClient:
             resource=self._resource(resource),
             resource_scopes=None if resource is None else resource.scopes_supported,
             dpop=self.config.dpop or needs_dpop or asks_dpop,
+            identity_provider=await self._enterprise.discover() if self.config.grant == "enterprise" else None,
         )
 
     async def client(self, target: Target, *, known: Client | None = None, scopes: tuple[str, ...] = ()) -> Client:
@@ -142,6 +141,10 @@ class OAuthClient:
     ) -> AuthorizationRequest:
         """A login for a person's browser. Store it with the target and the client until the callback comes."""
         _check_bound(target.server, client)
+        if target.identity_provider is not None:
+            return self._enterprise.begin(
+                target.identity_provider, scopes=scopes, redirect_uri=self._redirect_uri, state=state
+            )
         return authorization_request(target, client, scopes=scopes, redirect_uri=self._redirect_uri, state=state)
 
     async def finish(
@@ -149,6 +152,8 @@ class OAuthClient:
     ) -> Tokens:
         """The tokens for a callback that answers `request`. Raises `CallbackRefused` for any other."""
         server = target.server
+        if target.identity_provider is not None:
+            return await self._finish_sign_in(target, client, request, callback)
         if not server.issuer == client.issuer == request.issuer or client.client_id != request.client_id:
             raise CallbackRefused(
                 f"The login was begun at {host_of(request.issuer)}, but is wanted elsewhere now. Start it again."
@@ -160,7 +165,7 @@ class OAuthClient:
             "redirect_uri": request.redirect_uri,
             "code_verifier": request.verifier,
         }
-        answer = await self._ask(server, client, form, resource=request.resource, dpop_key=request.dpop_key)
+        answer = await self._endpoints.ask(server, client, form, resource=request.resource, dpop_key=request.dpop_key)
         return parse_tokens(
             answer,
             server=server,
@@ -175,8 +180,10 @@ class OAuthClient:
         _check_bound(server, client, tokens)
         if tokens.refresh_token is None:
             raise GrantEnded(f"The login at {host_of(server.issuer)} is over. Log in again.", error="no_refresh_token")
+        if tokens.is_refreshed_by_provider:
+            return await self._refresh_sign_in(server, client, tokens, tokens.refresh_token)
         form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
-        answer = await self._ask(server, client, form, resource=tokens.resource, dpop_key=tokens.dpop_key)
+        answer = await self._endpoints.ask(server, client, form, resource=tokens.resource, dpop_key=tokens.dpop_key)
         return parse_tokens(
             answer,
             server=server,
@@ -188,61 +195,60 @@ class OAuthClient:
         )
 
     async def machine(self, target: Target, client: Client, *, scopes: tuple[str, ...]) -> Tokens:
-        """Tokens that need no person: client credentials, a signed assertion, or this machine's own token."""
+        """Tokens that need no person: client credentials, a signed assertion, or a token in a file."""
         server, grant = target.server, self.config.grant
         _check_bound(server, client)
         if grant == "client_credentials":
             form: dict[str, str] = {"grant_type": grant}
         elif grant in ("jwt_bearer", "workload"):
             form = {"grant_type": JWT_BEARER, "assertion": await self._assertion(server, client, scopes)}
+        elif grant == "enterprise" and self.config.token_file is not None:
+            id_token = await asyncio.to_thread(_read_token, self.config.token_file)
+            return await self._vouched(target, client, id_token, scopes=scopes)
         else:
             raise OAuthError(f'`grant = "{grant}"` needs a person to log in.')
         return await self._granted(target, client, form, scopes=scopes)
 
-    async def enterprise(
-        self,
-        target: Target,
-        client: Client,
-        *,
-        scopes: tuple[str, ...],
-        id_token: str | None = None,
-        identity: Client | None = None,
+    async def _finish_sign_in(
+        self, target: Target, client: Client, request: AuthorizationRequest, callback: Mapping[str, str]
     ) -> Tokens:
-        """Tokens for a person who is signed in at the enterprise's identity provider, which consents in their place.
+        """The tokens for somebody who has signed in at the enterprise's identity provider."""
+        assert target.identity_provider is not None
+        signed_in = await self._enterprise.finish(target.identity_provider, request, callback)
+        tokens = await self._vouched(target, client, signed_in.id_token, scopes=request.scopes)
+        return _refreshed_by(signed_in, tokens)
 
-        `id_token` is the person's, `identity` the client that it was given to at the provider. Without them the id
-        token is the one in `token_file`, which another program keeps fresh.
-        """
-        if id_token is None:
-            if self.config.token_file is None:
-                raise OAuthError(f"The source at {self.host} takes people who signed in by single sign-on. Sign in so.")
-            id_token = await asyncio.to_thread(_read_token, self.config.token_file)
-        provider = await self._identity_provider()
-        if identity is not None and not is_same_issuer(identity.issuer, provider.issuer):
-            raise OAuthError(
-                f"People sign in at {host_of(identity.issuer)}, but `identity_provider` of the source is "
-                f"{host_of(provider.issuer)}. They have to be the same."
-            )
-        form = {
-            "grant_type": TOKEN_EXCHANGE,
-            "requested_token_type": ID_JAG,
-            "audience": target.server.issuer,
-            "subject_token": id_token,
-            "subject_token_type": ID_TOKEN,
-        }
-        if scopes:
-            form["scope"] = " ".join(scopes)
+    async def _refresh_sign_in(
+        self, server: AuthorizationServer, client: Client, tokens: Tokens, refresh_token: str
+    ) -> Tokens:
+        provider = await self._enterprise.discover()
+        signed_in = await self._enterprise.refresh(provider, refresh_token)
+        is_bound = tokens.dpop_key is not None
+        target = Target(
+            url=self.url, server=server, resource=tokens.resource, dpop=is_bound, identity_provider=provider
+        )
+        fresh = await self._vouched(target, client, signed_in.id_token, scopes=tokens.asked, dpop_key=tokens.dpop_key)
+        return _refreshed_by(signed_in, fresh)
+
+    async def _vouched(
+        self, target: Target, client: Client, id_token: str, *, scopes: tuple[str, ...], dpop_key: str | None = None
+    ) -> Tokens:
+        """Tokens for somebody for whom the identity provider vouches."""
+        provider = target.identity_provider or await self._enterprise.discover()
         resource = target.resource or canonical_resource(self.url)
-        answer = await self._ask(provider, identity, form, resource=resource)
-        form = {"grant_type": JWT_BEARER, "assertion": parse_assertion(answer, provider)}
-        return await self._granted(target, client, form, scopes=scopes)
+        assertion = await self._enterprise.exchange(
+            provider, id_token, audience=target.server.issuer, resource=resource, scopes=scopes
+        )
+        form = {"grant_type": JWT_BEARER, "assertion": assertion}
+        return await self._granted(target, client, form, scopes=scopes, dpop_key=dpop_key)
 
     async def revoke(self, server: AuthorizationServer, client: Client, tokens: Tokens) -> bool:
         """End a login at the server (RFC 7009). False: the server has no way to."""
         _check_bound(server, client, tokens)
         if server.revocation_endpoint is None:
             return False
-        held = (("refresh_token", tokens.refresh_token), ("access_token", tokens.access_token))
+        ours = None if tokens.is_refreshed_by_provider else tokens.refresh_token
+        held = (("refresh_token", ours), ("access_token", tokens.access_token))
         for kind, token in held:
             if token is not None:
                 body, headers = client_authentication(server, client)
@@ -257,13 +263,13 @@ class OAuthClient:
             raise OAuthError(f"The login at {self.host} is not sent to {host_of(url)}.")
         if tokens.token_type != "DPoP" or tokens.dpop_key is None:  # noqa: S105 - its kind
             return {"authorization": f"Bearer {tokens.access_token}"}
-        nonce = self._nonces.get(str(named_origin(url)))
+        nonce = self._endpoints.nonce(url)
         proof = dpop_proof(tokens.dpop_key, method, url, nonce=nonce, access_token=tokens.access_token)
         return {"authorization": f"DPoP {tokens.access_token}", "dpop": proof}
 
     def refusal(self, status: int, headers: Mapping[str, str]) -> Refusal:
         """What the server's refusal means for the login. A DPoP nonce in it is used from then on."""
-        self._keep_nonce(self.url, headers)
+        self._endpoints.keep_nonce(self.url, headers)
         return refusal_of(status, headers)
 
     async def _find_resource(self, challenge: Challenge | None) -> ProtectedResource | None:
@@ -314,12 +320,6 @@ class OAuthClient:
             return resource.resource
         return canonical_resource(self.url) if self._is_mcp else None
 
-    async def _identity_provider(self) -> AuthorizationServer:
-        issuer = self.config.identity_provider
-        if issuer is None:
-            raise OAuthError(f'The source at {self.host} has `grant = "enterprise"` but no `identity_provider`.')
-        return await choose_server(self._http, (issuer,), preferred=None, url=self.url)
-
     async def _assertion(self, server: AuthorizationServer, client: Client, scopes: tuple[str, ...]) -> str:
         if self.config.token_file is not None:
             return await asyncio.to_thread(_read_token, self.config.token_file)
@@ -335,51 +335,24 @@ class OAuthClient:
         )
 
     async def _granted(
-        self, target: Target, client: Client, form: dict[str, str], *, scopes: tuple[str, ...]
+        self,
+        target: Target,
+        client: Client,
+        form: dict[str, str],
+        *,
+        scopes: tuple[str, ...],
+        dpop_key: str | None = None,
     ) -> Tokens:
         """Tokens for a grant without a callback."""
         _check_bound(target.server, client)
         if scopes:
             form = {**form, "scope": " ".join(scopes)}
-        dpop_key = dpop_key_for(target.server) if target.dpop else None
-        answer = await self._ask(target.server, client, form, resource=target.resource, dpop_key=dpop_key)
+        if dpop_key is None and target.dpop:
+            dpop_key = dpop_key_for(target.server)
+        answer = await self._endpoints.ask(target.server, client, form, resource=target.resource, dpop_key=dpop_key)
         return parse_tokens(
             answer, server=target.server, client=client, resource=target.resource, scopes=scopes, dpop_key=dpop_key
         )
-
-    async def _ask(
-        self,
-        server: AuthorizationServer,
-        client: Client | None,
-        form: Mapping[str, str],
-        *,
-        resource: str | None,
-        dpop_key: str | None = None,
-    ) -> JsonAnswer:
-        """Send one request to the token endpoint; twice if it wants a DPoP nonce first."""
-        url = server.token_endpoint
-        where = str(named_origin(url))
-        for _ in range(2):
-            body, headers = ({}, {}) if client is None else client_authentication(server, client)
-            whole = {**form, **({} if resource is None else {"resource": resource}), **body}
-            had = self._nonces.get(where)
-            if dpop_key is not None:
-                headers["dpop"] = dpop_proof(dpop_key, "POST", url, nonce=had)
-            answer = await self._http.post_form(url, whole, headers=headers)
-            self._keep_nonce(url, answer.headers)
-            wants_nonce = (answer.body or {}).get("error") == "use_dpop_nonce"
-            if dpop_key is None or not wants_nonce or self._nonces.get(where) == had:
-                break
-        return answer
-
-    def _keep_nonce(self, url: str, headers: Mapping[str, str]) -> None:
-        nonce = headers.get("dpop-nonce")
-        if nonce and len(nonce) <= MAX_NONCE:
-            where = str(named_origin(url))
-            self._nonces[where] = nonce
-            self._nonces.move_to_end(where)
-            if len(self._nonces) > MAX_NONCES:
-                self._nonces.popitem(last=False)
 
 
 def _check_bound(server: AuthorizationServer, client: Client, tokens: Tokens | None = None) -> None:
@@ -392,6 +365,13 @@ def _check_bound(server: AuthorizationServer, client: Client, tokens: Tokens | N
             f"{host_of(server.issuer)} now. Log in again.",
             error="issuer_changed",
         )
+
+
+def _refreshed_by(signed_in: SignIn, tokens: Tokens) -> Tokens:
+    """`tokens`, to be refreshed at the identity provider where the server gives no refresh token."""
+    if tokens.refresh_token is not None or signed_in.refresh_token is None:
+        return tokens
+    return structs.replace(tokens, refresh_token=signed_in.refresh_token, is_refreshed_by_provider=True)
 
 
 def _read_token(path: str) -> str:

@@ -89,6 +89,7 @@ def parse_tokens(
         expires_at=_expiry(body.get("expires_in")),
         refresh_token=_token(refresh, host) if refresh else (before.refresh_token if before is not None else None),
         scopes=split_scopes(granted) if isinstance(granted, str) and granted else scopes,
+        asked=scopes if before is None else before.asked,
         issuer=server.issuer,
         client_id=client.client_id,
         resource=resource,
@@ -102,6 +103,16 @@ def parse_assertion(answer: JsonAnswer, server: AuthorizationServer) -> str:
     if body.get("issued_token_type") != ID_JAG:
         raise OAuthError(f"{host} exchanged the id token for something that is no authorization grant (ID-JAG).")
     return _token(body.get("access_token"), host)
+
+
+def parse_id_token(answer: JsonAnswer, server: AuthorizationServer) -> str:
+    """The id token of an answer. Its issuer gave it by TLS and gets it back, so nothing in it is looked at."""
+    return _token(success(answer, server).get("id_token"), host_of(server.token_endpoint))
+
+
+def parse_refresh_token(answer: JsonAnswer, server: AuthorizationServer) -> str | None:
+    said = success(answer, server).get("refresh_token")
+    return _token(said, host_of(server.token_endpoint)) if said else None
 
 
 def success(answer: JsonAnswer, server: AuthorizationServer) -> dict[str, Any]:

@@ -73,6 +73,8 @@ class Target(Struct, frozen=True, kw_only=True):
     """`scopes_supported` of the resource."""
     dpop: bool = False
     """The resource takes only tokens that are bound to a key."""
+    identity_provider: AuthorizationServer | None = None
+    """Where people sign in for it, where an enterprise's identity provider vouches for them."""
 
 
 class WithSecrets(Struct, frozen=True, kw_only=True):
@@ -144,8 +146,12 @@ class Tokens(WithSecrets, frozen=True, kw_only=True):
     expires_at: float | None = None
     """Seconds since 1970; None: the server did not say."""
     refresh_token: str | None = None
+    is_refreshed_by_provider: bool = False
+    """The refresh token is one of the enterprise's identity provider, not of the server."""
     scopes: tuple[str, ...] = ()
     """Those granted; where the server did not say, those asked for."""
+    asked: tuple[str, ...] = ()
+    """Those asked for."""
     issuer: str
     client_id: str
     resource: str | None = None
