@@ -105,7 +105,8 @@ class RunningProvider:
                 continue
             form = _FORM.search(answer.text)
             assert form, f"{url} has no form: {answer.status_code} {answer.text[:500]}"
-            told = {"prompt": "login", "login": sub, "password": "secret"}
+            is_consent = 'value="consent"' in answer.text
+            told = {"prompt": "consent"} if is_consent else {"prompt": "login", "login": sub, "password": "secret"}
             answer = http.post(str(httpx2.URL(url).join(unescape(form[1]))), data=told)
             url = str(httpx2.URL(url).join(answer.headers["location"]))
         raise AssertionError(f"{sub} never came to {until}; the last url was {url}")

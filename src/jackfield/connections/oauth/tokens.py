@@ -135,13 +135,16 @@ def success(answer: JsonAnswer, server: AuthorizationServer) -> dict[str, Any]:
     raise TokenRefused(f"{host} gave no token: {said_error(answer)}. Check the source's `oauth`.", error=code)
 
 
-def check_revoked(answer: JsonAnswer, server: AuthorizationServer) -> None:
-    """Raise unless a revocation was taken."""
+def is_revoked(answer: JsonAnswer, server: AuthorizationServer) -> bool:
+    """Whether a revocation was taken. False: tokens of this kind cannot be revoked there and just end."""
     host = host_of(server.token_endpoint)
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
         raise OAuthUnavailable(f"{host} answered {answer.status} when it was asked to end the login. Try again later.")
+    if (answer.body or {}).get("error") == "unsupported_token_type":
+        return False
     if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
         raise TokenRefused(f"{host} did not end the login: {said_error(answer)}. End it there.", error="not_revoked")
+    return True
 
 
 def said_error(answer: JsonAnswer) -> str:
