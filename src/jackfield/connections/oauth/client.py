@@ -35,8 +35,8 @@ from jackfield.connections.oauth.registration import configured_client, is_docum
 from jackfield.connections.oauth.tokens import (
     JWT_BEARER,
     audience,
-    check_revoked,
     client_authentication,
+    is_revoked,
     parse_tokens,
 )
 from jackfield.connections.oauth.types import (
@@ -248,14 +248,15 @@ class OAuthClient:
         if server.revocation_endpoint is None:
             return False
         ours = None if tokens.is_refreshed_by_provider else tokens.refresh_token
+        revoked = False
         held = (("refresh_token", ours), ("access_token", tokens.access_token))
         for kind, token in held:
             if token is not None:
                 body, headers = client_authentication(server, client)
                 form = {"token": token, "token_type_hint": kind, **body}
                 answer = await self._http.post_form(server.revocation_endpoint, form, headers=headers)
-                check_revoked(answer, server)
-        return True
+                revoked |= is_revoked(answer, server)
+        return revoked
 
     def headers(self, tokens: Tokens, method: str, url: str) -> dict[str, str]:
         """The headers that authorize one request; those for an MCP server to its own origin only."""

@@ -118,6 +118,9 @@ class EnterpriseProvider:
                 f"People sign in at {host_of(identity.issuer)}, but `identity_provider` of the source is "
                 f"{host_of(provider.issuer)}. They have to be the same."
             )
+        supported = provider.token_endpoint_auth_methods_supported or ("client_secret_basic",)
+        if identity.auth_method == "client_secret_basic" and "client_secret_basic" not in supported:
+            return structs.replace(identity, auth_method="client_secret_post")
         return identity
 
 
