@@ -276,6 +276,10 @@ class Gateway:
         # Before anything is served: what is answered from now on must find everything taken over.
         await self._sweeper.sweep()
         await self.agents.open()
+        if self.settings.oidc is not None and not self.settings.roles:
+            log.warning(
+                "[auth.oidc] lets people sign in, but there is no [auth.roles], so none of them may do anything."
+            )
         for name, why in mute_agents(self.settings):
             log.warning("agent %s: %s %s", name, why, SPEAK_SO)
         self.scheduler.start()

@@ -1,4 +1,4 @@
-"""Keys name groups, agents and spaces: they must exist when a key is made, and at the start.
+"""Keys and roles name groups, agents and spaces: they must exist when a key is made, and at the start.
 
 Above: `gateway.py` and the URL map. Below: groups, agents and spaces. Globs may match what comes later.
 """
@@ -36,7 +36,16 @@ class KeyNames:
             )
 
     async def check_config(self) -> None:
-        """Raise `ConfigError` where a key of the config does. Groups are checked when they are read."""
+        """Raise `ConfigError` where a role or key of the config does. Groups of keys are checked when they are read."""
+        for role, limits in self._settings.roles.items():
+            unknown = await self._unknown(limits.groups_of_tools, limits.agents, limits.spaces)
+            if unknown is not None:
+                kind, name = unknown
+                option = "groups_of_tools" if kind == "group" else f"{kind}s"
+                raise ConfigError(
+                    f"{self._settings.path}: auth.roles.{role}.{option} has the unknown {kind} '{name}'. "
+                    f"Correct it, or remove it from the role."
+                )
         for key, settings in self._settings.keys.items():
             unknown = await self._unknown(None, settings.agents, settings.spaces)
             if unknown is not None:

@@ -23,9 +23,10 @@ from jackfield.http.request import Request
 from jackfield.http.response import Response, encode, raw_json_response
 from jackfield.http.routing import ResponseSpec, Route, SocketRoute
 from jackfield.identity import api as identity
-from jackfield.identity import keys_api, sign_in, vault_api
+from jackfield.identity import keys_api, oidc_api, sign_in, users_api, vault_api
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.identity.browser import Browser
+from jackfield.identity.oidc import OidcProvider
 from jackfield.mcp import api as mcp
 from jackfield.mcp.server import McpServer
 from jackfield.responses import api as responses
@@ -89,14 +90,7 @@ def all_routes(
             statuses=gateway.source_statuses,
         ),
         *workers.routes(gateway.worker_host),
-        *identity.routes(gateway.keyring, logins, throttle),
-        *sign_in.routes(
-            gateway.keyring,
-            logins,
-            throttle,
-            browser=browser,
-            provider=None if settings.oidc is None else settings.oidc.name,
-        ),
+        *identity_routes(gateway, logins=logins, throttle=throttle, browser=browser),
         *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
         *vault_api.routes(gateway.vault),
         *connections_api.routes(gateway.connections, gateway.login_flows, sees_source=gateway.sees_source),
@@ -116,6 +110,20 @@ def all_routes(
     ]
     document += encode(openapi_document(routes))
     return routes
+
+
+def identity_routes(gateway: Gateway, *, logins: Logins, throttle: Throttle, browser: Browser) -> list[Route]:
+    """Signing in, by key and by provider, and who signed in."""
+    keyring, people, settings = gateway.keyring, gateway.principals.people, gateway.settings
+    oidc = settings.oidc
+    name = None if oidc is None else oidc.name
+    provider = None if oidc is None else OidcProvider(oidc, settings.roles, outgoing=gateway.outgoing, url=settings.url)
+    return [
+        *identity.routes(keyring, logins, throttle, people=people, provider=name),
+        *sign_in.routes(keyring, logins, throttle, browser=browser, provider=name),
+        *oidc_api.routes(provider, people, gateway.store, logins=logins, url=settings.url),
+        *users_api.routes(people),
+    ]
 
 
 def all_sockets(gateway: Gateway, response_service: ResponseService) -> list[SocketRoute]:

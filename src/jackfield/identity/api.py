@@ -5,7 +5,7 @@ Above: the URL map. Below: the keyring for codes and keys, `Logins` for what the
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from jackfield.errors import BadRequest, Unauthenticated
 from jackfield.http.bodies import BodyReader
@@ -14,6 +14,7 @@ from jackfield.http.response import EmptyResponse, Response, json_response
 from jackfield.http.routing import ANYBODY_KNOWN, ResponseSpec, Route
 from jackfield.identity.authentication import UNKNOWN_KEY, Logins, Throttle, key_in, login_cookie, login_in
 from jackfield.identity.keys import Credential, Keyring
+from jackfield.identity.people import People
 from jackfield.model.principal import Principal
 
 
@@ -27,7 +28,20 @@ class SignedIn(Struct, frozen=True, kw_only=True):
     """Who you are now."""
 
     principal: str
+    name: str
+    """A person's name; else the key's."""
+    email: str | UnsetType = UNSET
+    """A person's, if the provider verified it."""
+    roles: tuple[str, ...] = ()
+    """A person's, as they were at the last login."""
     scopes: list[str]
+
+
+class SignInWays(Struct, frozen=True, kw_only=True):
+    """How people can sign in besides keys."""
+
+    oidc: str | None
+    """How the provider of `[auth.oidc]` is called; None: there is none."""
 
 
 _body = BodyReader(LoginBody, required=False)
@@ -36,8 +50,12 @@ _body = BodyReader(LoginBody, required=False)
 class LoginApi:
     """Handlers of `/api/login` and `/api/logout`."""
 
-    def __init__(self, keyring: Keyring, logins: Logins, throttle: Throttle) -> None:
+    def __init__(
+        self, keyring: Keyring, logins: Logins, throttle: Throttle, *, people: People, provider: str | None
+    ) -> None:
         self._keyring = keyring
+        self._people = people
+        self._provider = provider
         self._logins = logins
         self._throttle = throttle
 
@@ -47,11 +65,15 @@ class LoginApi:
         credential = self._credential(request, body.code)
         login = await self._logins.open(credential)
         cookie = (b"set-cookie", login_cookie(login, secure=request.is_https))
-        return json_response(_signed_in(credential.principal), headers=(cookie,))
+        return json_response(self._signed_in(credential.principal), headers=(cookie,))
 
     async def show_login(self, request: Request) -> Response:
         """Whose cookie or key this is."""
-        return json_response(_signed_in(request.principal))
+        return json_response(self._signed_in(request.principal))
+
+    async def list_sign_ins(self, _request: Request) -> Response:
+        """How people can sign in, for a page that asks them to."""
+        return json_response(SignInWays(oidc=self._provider))
 
     async def log_out(self, request: Request) -> Response:
         """End the login of this cookie."""
@@ -78,14 +100,19 @@ class LoginApi:
             raise Unauthenticated(UNKNOWN_KEY)
         return credential
 
+    def _signed_in(self, principal: Principal) -> SignedIn:
+        user, scopes = self._people.user(principal.name), sorted(principal.scopes)
+        if user is None:
+            return SignedIn(principal=principal.name, name=principal.name, scopes=scopes)
+        email = UNSET if user.email is None else user.email
+        return SignedIn(principal=user.id, name=user.name, email=email, roles=user.roles, scopes=scopes)
 
-def _signed_in(principal: Principal) -> SignedIn:
-    return SignedIn(principal=principal.name, scopes=sorted(principal.scopes))
 
-
-def routes(keyring: Keyring, logins: Logins, throttle: Throttle) -> list[Route]:
-    """Every route of logins."""
-    api = LoginApi(keyring, logins, throttle)
+def routes(
+    keyring: Keyring, logins: Logins, throttle: Throttle, *, people: People, provider: str | None
+) -> list[Route]:
+    """Every route of logins. `provider`: how the provider is called that people sign in with."""
+    api = LoginApi(keyring, logins, throttle, people=people, provider=provider)
     return [
         Route(
             method="POST",
@@ -107,6 +134,15 @@ def routes(keyring: Keyring, logins: Logins, throttle: Throttle) -> list[Route]:
             tag="Identity",
             summary="Who you are, by the cookie or the key",
             responses={200: ResponseSpec(description="Signed in", type=SignedIn)},
+        ),
+        Route(
+            method="GET",
+            path="/api/login/ways",
+            handler=api.list_sign_ins,
+            scope=None,
+            tag="Identity",
+            summary="How people can sign in, besides with a key",
+            responses={200: ResponseSpec(description="The ways", type=SignInWays)},
         ),
         Route(
             method="POST",

@@ -265,11 +265,11 @@ class Throttle:
     def check(self, address: str, key: str | bytes, principal: Principal | None) -> None:
         """Raise `RateLimited` where too many wrong keys came from `address`. `principal`: whose key it is, if right."""
         if principal is None:
-            self._count(_network_of(address), digest_of(key))
+            self._count(network_of(address), digest_of(key))
             return
         if self._addresses:
             is_known = len(key) >= UNGUESSABLE or (address, principal.name) in self._known
-            self._let_in(_network_of(address), is_known=is_known)
+            self._let_in(network_of(address), is_known=is_known)
         if (address, principal.name) not in self._known:
             self._known[address, principal.name] = None
             if len(self._known) > MOST:
@@ -301,7 +301,7 @@ class Throttle:
 
 
 @lru_cache(maxsize=4096)
-def _network_of(address: str) -> str:
+def network_of(address: str) -> str:
     """Whom an address stands for: of IPv6 a whole /64, because a single machine has that many."""
     try:
         parsed = ip_address(address)

@@ -29,7 +29,7 @@ KEYS_SECONDS = 600.0
 STALE_SECONDS = 86_400.0
 """How long known keys are good while their issuer cannot be reached."""
 RETRY_SECONDS = 10.0
-"""At most so often is an issuer asked again, whatever tokens come."""
+"""At most so often is an issuer asked again for a key that it did not have, whatever tokens come."""
 REQUEST_SECONDS = 10.0
 MAX_BYTES = 512 * 1024
 MOST_KEYS = 100
@@ -120,10 +120,13 @@ class Issuer:
         if found and self._clock() - self._keys_read_at < KEYS_SECONDS:
             return found
         async with self._reading:
-            if self._clock() - self._tried_at >= RETRY_SECONDS:
-                self._tried_at = self._clock()
-                await self._read_keys()
             found = self._known(algorithm, key_id)
+            is_fresh = self._clock() - self._keys_read_at < KEYS_SECONDS
+            if not (found and is_fresh) and self._clock() - self._tried_at >= RETRY_SECONDS:
+                has_read = await self._read_keys()
+                if is_fresh or not has_read:  # a regular reading does not count: keys may change right after it
+                    self._tried_at = self._clock()
+                found = self._known(algorithm, key_id)
         if self._clock() - self._keys_read_at > STALE_SECONDS:
             raise Unavailable(f"The keys of {self.issuer} cannot be read now. Try again in a moment.")
         if not found:
@@ -140,8 +143,8 @@ class Issuer:
             and key.get("alg") in (None, algorithm)
         ]
 
-    async def _read_keys(self) -> None:
-        """Read its keys. Those that are known stay where it does not answer."""
+    async def _read_keys(self) -> bool:
+        """Read its keys. False: those that are known stay, because it does not answer."""
         try:
             url = self._jwks_url or (await self._read_metadata()).jwks_uri or ""
             listed = msgspec.json.decode(await self._get(url), type=_KeyList).keys
@@ -149,6 +152,8 @@ class Issuer:
             self._keys_read_at = self._clock()
         except (Unavailable, msgspec.MsgspecError) as fault:
             log.warning("The keys of %s could not be read: %s", self.issuer, fault)
+            return False
+        return True
 
     async def _read_metadata(self) -> IssuerMetadata:
         if self._metadata is not None and self._metadata[1] > self._clock():

@@ -1,10 +1,12 @@
 """`[auth.oidc]`, `[auth.roles.NAME]`, `[auth.oauth]`, and the `auth` and `oauth` of a source."""
 
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
+from jackfield.model.principal import is_scope
 from jackfield.settings.parsing import parse_config
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -37,6 +39,37 @@ class RoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     spaces: tuple[str, ...] | None = None
     groups_of_tools: tuple[str, ...] | None = None
     """Groups of the catalog that limit what the role sees; an empty list allows none."""
+
+
+def check_oidc(oidc: OidcSettings, *, where: str) -> None:
+    """Raise `ConfigError` for a provider that nobody could sign in with."""
+    parts = urlsplit(oidc.issuer)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ConfigError(
+            f"{where}.issuer is {oidc.issuer!r}, which is not the URL of an issuer. "
+            "Write it as the provider does, for example https://accounts.example.org."
+        )
+    if "openid" not in oidc.scopes:
+        raise ConfigError(f"{where}.scopes lacks 'openid', without which the provider signs nobody in. Add it.")
+
+
+def check_role(role: RoleSettings, *, where: str) -> None:
+    """Raise `ConfigError` for a role that nobody has, or that allows what there is not."""
+    check_scopes(role.scopes, where=where)
+    if not role.groups and not role.emails:
+        raise ConfigError(
+            f'{where} has neither groups nor emails, so nobody has it. Add groups = ["*"] for everybody who signs in.'
+        )
+
+
+def check_scopes(scopes: tuple[str, ...], *, where: str) -> None:
+    """Raise `ConfigError` for a scope that there is not."""
+    unknown = next((scope for scope in scopes if not is_scope(scope)), None)
+    if unknown is not None:
+        raise ConfigError(
+            f"{where}.scopes has the unknown scope '{unknown}'. "
+            "Known: admin, call, read, answer, worker:GLOB, agent:NAME, session:ID."
+        )
 
 
 class OAuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,12 +13,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from jackfield.errors import ConfigError
-from jackfield.model.principal import is_scope
 from jackfield.model.text import nearest, with_article
 from jackfield.model.tool import Category
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.protocol.manifest import ScenarioInfo, is_semver
-from jackfield.settings.identity import OAuthSettings, OidcSettings, RoleSettings
+from jackfield.settings.identity import (
+    OAuthSettings,
+    OidcSettings,
+    RoleSettings,
+    check_oidc,
+    check_role,
+    check_scopes,
+)
 from jackfield.settings.parsing import parse_config
 from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, parse_source, parse_tool
 from jackfield.settings.types import (
@@ -362,8 +368,7 @@ def _check(settings: Settings) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"{where}: two [[tools]] have the name '{twice}'. Rename one of them.")
-    for name, key in settings.keys.items():
-        _check_key(key, where=f"{where}: auth.keys.{name}")
+    _check_auth(settings, where=f"{where}: auth")
     for group in settings.groups:
         if not is_group_name(group):
             raise ConfigError(
@@ -379,15 +384,21 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"JACKFIELD_LOG is {settings.log_format!r}; it takes 'text' or 'json'.")
 
 
+def _check_auth(settings: Settings, *, where: str) -> None:
+    for name, key in settings.keys.items():
+        if ":" in name:
+            raise ConfigError(f"{where}.keys.{name}: the name of a key has no ':'. Rename it.")
+        _check_key(key, where=f"{where}.keys.{name}")
+    if settings.oidc is not None:
+        check_oidc(settings.oidc, where=f"{where}.oidc")
+    for name, role in settings.roles.items():
+        check_role(role, where=f"{where}.roles.{name}")
+
+
 def _check_key(key: KeySettings, *, where: str) -> None:
     if not key.key:
         raise ConfigError(f'{where}.key is empty. Give it a value, for example "${{OPS_KEY}}".')
-    unknown = next((scope for scope in key.scopes if not is_scope(scope)), None)
-    if unknown is not None:
-        raise ConfigError(
-            f"{where}.scopes has the unknown scope '{unknown}'. "
-            "Known: admin, call, read, answer, worker:GLOB, agent:NAME, session:ID."
-        )
+    check_scopes(key.scopes, where=where)
 
 
 def _check_agent(settings: Settings, agent: str, *, where: str) -> None:
