@@ -166,11 +166,14 @@ class AlreadyResolved(Conflict):
 
 
 class LoginNeeded(Conflict):
-    """A source refused before it acted: `principal` has to log in there, perhaps for more `scopes`."""
+    """A source refused before it acted: somebody has to log in there, perhaps for more `scopes`.
+
+    `principal` is who, by the name on record; None: an administrator, because there is one login for all.
+    """
 
     code = "login_needed"
 
-    def __init__(self, message: str, *, source: str, principal: str, scopes: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *, source: str, principal: str | None, scopes: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.source = source
         self.principal = principal

@@ -33,6 +33,7 @@ from jackfield.catalog.preferences import PreferenceBook
 from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Metadata, Tool
+from jackfield.sources.authorization import NoLogins, SourceLogins
 from jackfield.sources.base import Invocation
 from jackfield.sources.external import OthersSource
 from jackfield.sources.supervisor import SourceRegistry
@@ -138,7 +139,12 @@ class PendingHarness(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def pending_harness(
-    url: str, folder: Path, *, gateway_id: str = "gw_test", tools: Sequence[Tool] = TOOLS
+    url: str,
+    folder: Path,
+    *,
+    gateway_id: str = "gw_test",
+    tools: Sequence[Tool] = TOOLS,
+    logins: SourceLogins | None = None,
 ) -> AsyncIterator[PendingHarness]:
     store = open_store(url, folder=folder, data=folder)
     await store.open()
@@ -151,7 +157,7 @@ async def pending_harness(
         await source_registry.add(source)
     await source_registry.settled(within=WITHIN)
     await catalog.update_aside(source_registry.listings())
-    harness = _put_together(store, catalog, source_registry, others, local, starts, gateway_id)
+    harness = _put_together(store, catalog, source_registry, others, local, starts, gateway_id, logins)
     try:
         yield harness
     finally:
@@ -171,6 +177,7 @@ def another_gateway(harness: PendingHarness, gateway_id: str) -> PendingHarness:
         harness.local,
         harness.starts,
         gateway_id,
+        harness.answers._logins,
     )
 
 
@@ -186,6 +193,7 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
     local: FunctionSource,
     starts: list[str],
     gateway_id: str,
+    logins: SourceLogins | None,
 ) -> PendingHarness:
     redactor, preferences = Redactor(lambda: {"open sesame"}), PreferenceBook()
     preferences.load([])
@@ -203,6 +211,7 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
         offer=servers.announce,
         find_principal={OPS.name: OPS}.get,
         connect_source=_nothing_to_connect,
+        logins=logins or NoLogins(),
     )
     sweeper = Sweeper(
         store=store, pipeline=pipeline, executor=executor, answers=answers, servers=servers, gateway_id=gateway_id

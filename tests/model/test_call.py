@@ -27,12 +27,13 @@ def call(status: CallStatus = S.RUNNING, **fields: object) -> Call:
 
 
 @requirement("CON-status-words")
-def test_the_statuses_are_the_nine_words_of_the_contract() -> None:
+def test_the_statuses_are_the_words_of_the_contract() -> None:
     assert [status.value for status in CallStatus] == [
         "running",
         "waiting",
         "pending",
         "pending_approval",
+        "pending_login",
         "completed",
         "failed",
         "rejected",
@@ -45,10 +46,11 @@ def test_the_statuses_are_the_nine_words_of_the_contract() -> None:
 @pytest.mark.parametrize(
     ("status", "moves"),
     [
-        (S.RUNNING, {S.COMPLETED, S.FAILED, S.CANCELLED, S.PENDING}),
+        (S.RUNNING, {S.COMPLETED, S.FAILED, S.CANCELLED, S.PENDING, S.PENDING_LOGIN}),
         (S.WAITING, {S.COMPLETED, S.FAILED, S.CANCELLED, S.PENDING}),
         (S.PENDING, {S.COMPLETED, S.FAILED, S.CANCELLED, S.EXPIRED, S.RUNNING}),
         (S.PENDING_APPROVAL, {S.RUNNING, S.PENDING, S.REJECTED, S.EXPIRED, S.CANCELLED}),
+        (S.PENDING_LOGIN, {S.RUNNING, S.REJECTED, S.EXPIRED, S.CANCELLED}),
         (S.COMPLETED, set()),
         (S.FAILED, set()),
         (S.REJECTED, set()),
@@ -111,6 +113,6 @@ def test_a_call_that_ended_badly_says_how(status: CallStatus) -> None:
     assert ended.outcome == Failed("timeout", "Tool timed out after 10000ms", Raw(b'{"error":"x"}'))
 
 
-@pytest.mark.parametrize("status", [S.RUNNING, S.WAITING, S.PENDING, S.PENDING_APPROVAL])
+@pytest.mark.parametrize("status", [S.RUNNING, S.WAITING, S.PENDING, S.PENDING_APPROVAL, S.PENDING_LOGIN])
 def test_a_call_that_has_not_ended_is_pending_where_it_is(status: CallStatus) -> None:
     assert call(status).outcome == Pending(status)

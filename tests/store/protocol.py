@@ -48,6 +48,12 @@ class Row(Struct, frozen=True, kw_only=True):
     cycle: str | None = None
     step: int | None = None
     idx: int | None = None
+    logins: int = 0
+    """How often it has waited for a login."""
+    last_attempt: int = 0
+    """Which attempt came to that, last."""
+    since: int | None = None
+    """When it began to, last."""
 
     @property
     def is_open_to_answers(self) -> bool:
@@ -126,7 +132,7 @@ def start(world: World, row: Row) -> World:
     row = replace(row, created=world.now)
     if row.status == "waiting" or (row.status == "running" and row.attempt > 0):
         row = replace(row, deadline=world.now + row.timeout)
-    if row.status in {"pending", "pending_approval"}:
+    if row.status in {"pending", "pending_approval", "pending_login"}:
         row = replace(row, expires=expiry(world, row))
     return world.with_row(row)
 
@@ -166,7 +172,8 @@ def executed(world: World, row: Row, *, outcome: str, attempt: int) -> Next:
 
 
 def reject(world: World, row: Row) -> Next:
-    return _settle(world, row, "rejected", "failed:rejected") if row.status == "pending_approval" else None
+    waits = row.status in {"pending_approval", "pending_login"}
+    return _settle(world, row, "rejected", "failed:rejected") if waits else None
 
 
 def cancel(world: World, row: Row) -> Next:
@@ -242,7 +249,8 @@ def claim(world: World, row: Row, *, owner: str) -> Next:
     """T5"""
     if not is_unclaimed(row):
         return None
-    return world.with_row(replace(row, attempt=1, owner=owner, deadline=world.now + row.timeout))
+    attempt = row.last_attempt + 1
+    return world.with_row(replace(row, attempt=attempt, owner=owner, deadline=world.now + row.timeout))
 
 
 def reclaim(world: World, row: Row, *, owner: str, seen: int) -> Next:
@@ -275,6 +283,20 @@ def park_operation(world: World, row: Row, *, attempt: int) -> Next:
     if parked is None:
         return None
     return parked.with_row(replace(parked.rows[row.id], owner=None, offered_to="operation"))
+
+
+def park_for_login(world: World, row: Row, *, attempt: int) -> Next:
+    """T13: the source refused before it acted; no gateway holds anything."""
+    parked = park(world, row, owner="", attempt=attempt)
+    if parked is None:
+        return None
+    waits = replace(parked.rows[row.id], status="pending_login", owner=None, logins=row.logins + 1, since=world.now)
+    return parked.with_row(replace(waits, last_attempt=attempt))
+
+
+def login_done(world: World, row: Row) -> Next:
+    """T4': the row may be claimed."""
+    return world.with_row(replace(row, status="running", attempt=0)) if row.status == "pending_login" else None
 
 
 def resume(world: World, row: Row, *, owner: str, seen: int) -> Next:
@@ -331,6 +353,8 @@ CALL_MOVES: dict[str, Rule] = {
         reclaim,
         park,
         park_operation,
+        park_for_login,
+        login_done,
         resume,
         interrupt,
         mark_sent,
@@ -415,7 +439,7 @@ def is_due(world: World, row: Row) -> bool:
 
 
 def is_expired(world: World, row: Row) -> bool:
-    waits = row.status in {"pending", "pending_approval"}
+    waits = row.status in {"pending", "pending_approval", "pending_login"}
     return waits and row.expires is not None and row.expires <= world.now
 
 
@@ -460,5 +484,7 @@ def shown_status(row: Row) -> str:
     """What a space sees of the call (contract §7, §14): whether somebody is asked, and how it ended."""
     if row.status in FINAL:
         return "complete" if row.status == "completed" else "error"
-    is_asked = row.status == "pending_approval" or (row.status == "pending" and row.first_reply == "pending")
+    is_asked = row.status in {"pending_approval", "pending_login"} or (
+        row.status == "pending" and row.first_reply == "pending"
+    )
     return "requires_action" if is_asked else "running"

@@ -18,12 +18,13 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from jackfield.agents.cycle_transactions import agents_to_wake, cycle_from, orphaned_cycles
+from jackfield.calls import login_transactions as login_tx
 from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import call_from
 from jackfield.calls.transactions import Moved, Report
 from jackfield.calls.waiting import Slot, slot_of
-from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, Outcome, Pending, done
+from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, FirstReply, LoginWait, Outcome, Pending, done
 from jackfield.model.space import call_message_id
 from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store, open_store, postgres_server, scripts
@@ -41,6 +42,7 @@ SPACE = "lobby"
 TABLES = ("calls", "inbox", "gateways", "cycles", "steps", "consciousness", "space_messages", "space_events")
 SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "orphaned_waits", "undelivered_calls")
 EVENTS = "SELECT event_id, agent, status, cycle_id, not_before, data FROM inbox ORDER BY seq"
+LOGIN = LoginWait(source="test", principal="ops", scopes=("repo", "user"))
 CLOCK = "(SELECT now FROM test_clock)"
 
 
@@ -103,6 +105,7 @@ class Bench:
         found["settled_among"] = set(
             await store.read(partial(call_tx.settled_among, [*(row["id"] for row in stored), "tools", "offer:x"]))
         )
+        found["waiting for a login"] = set(await store.read(partial(login_tx.waiting_for, "test", "ops", limit=500)))
         found["orphaned_cycles"] = {cycle.id for cycle in await store.read(orphaned_cycles)}
         found["agents_to_wake"] = set(await store.read(agents_to_wake))
         for tool in tools:
@@ -223,6 +226,10 @@ PLAYERS: dict[str, Player] = {
     "park_operation": lambda store, id_, attempt: store.write(
         partial(operation_tx.park_operation, id_, Raw(b"{}"), attempt=attempt)
     ),
+    "park_for_login": lambda store, id_, attempt: store.write(
+        partial(login_tx.park_for_login, id_, LOGIN, attempt=attempt)
+    ),
+    "login_done": lambda store, id_: store.write(partial(login_tx.login_done, id_)),
     "resume": lambda store, id_, owner, seen: _resumed(store, id_, owner=owner, attempt=seen),
     "interrupt": lambda store, id_, owner: store.write(
         partial(call_tx.settle_parked, id_, _failed("interrupted"), owner=owner)
@@ -238,7 +245,7 @@ PLAYERS: dict[str, Player] = {
 
 async def _parked(store: Store, call_id: str, *, owner: str, attempt: int) -> Moved:
     """T13 without the question's own row, which the machine knows nothing of."""
-    return await store.write(partial(call_tx._shown_move, "park", call_id, attempt=attempt, owner=owner))
+    return await store.write(partial(call_tx.shown_move, "park", call_id, attempt=attempt, owner=owner))
 
 
 async def _resumed(store: Store, call_id: str, *, owner: str, attempt: int) -> Moved:
@@ -323,6 +330,9 @@ def from_store(stored: StoredRow) -> Row:
         cycle=call.cycle_id,
         step=call.step,
         idx=call.idx,
+        logins=0 if call.login is None else call.login.times,
+        last_attempt=stored["login_attempt"],
+        since=stored["login_since"],
     )
 
 

@@ -86,6 +86,8 @@ TAKES: dict[str, tuple[str, ...]] = {
     "reclaim": ("owner", "seen"),
     "park": ("owner", "attempt"),
     "park_operation": ("attempt",),
+    "park_for_login": ("attempt",),
+    "login_done": (),
     "resume": ("owner", "seen"),
     "interrupt": ("owner",),
     "offer": ("client", "gateway"),
@@ -98,6 +100,7 @@ GROUPS = {
     "approve": ("approve_to_run", "approve_to_wait", "claim"),
     "take_over": ("reclaim", "executed"),
     "park_and_resume": ("park", "park_operation", "resume", "interrupt", "executed"),
+    "log_in": ("park_for_login", "login_done", "claim", "reject", "executed"),
     "deliver": ("mark_sent", "give"),
     "hand_out": ("offer", "report"),
 }

@@ -20,6 +20,8 @@ FIELDS = {
     "id",
     "call_id",
     "run_id",
+    "login",
+    "login_url",
     "tool",
     "source",
     "tool_version",

@@ -36,6 +36,7 @@ from jackfield.model.call import SIGNED_LINK, Call, CallStatus, Done, Failed, do
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CALLER
 from jackfield.protocol.schemas import summarize
+from jackfield.sources.authorization import SourceLogins
 from jackfield.sources.base import Progress
 from jackfield.store import Store
 
@@ -58,6 +59,7 @@ class Answers:
         offer: Callable[[Call], None],
         find_principal: Callable[[str], Principal | None],
         connect_source: Callable[[str], Awaitable[None]],
+        logins: SourceLogins,
         four_eyes: bool = False,
     ) -> None:
         self._catalog = catalog
@@ -68,6 +70,7 @@ class Answers:
         self._offer = offer
         self._four_eyes = four_eyes
         self._find_principal = find_principal
+        self._logins = logins
         self._connect_source = connect_source
         """Connects an agent's own source that nobody uses now, because a call of it is to be run."""
 
@@ -136,7 +139,7 @@ class Answers:
 
         None: whoever holds the call's signed url.
         """
-        call = await self._waiting_for_a_person(call_id, principal)
+        call = await self._waiting_for_a_person(call_id, principal, CallStatus.PENDING_APPROVAL)
         if self._four_eyes and principal is not None and asked_for(principal, call):
             raise Forbidden(
                 f"'{principal.name}' asked for this call, so somebody else has to approve it (approval.four_eyes)."
@@ -159,7 +162,7 @@ class Answers:
 
     async def reject(self, call_id: str, *, principal: Principal | None, reason: str | None = None) -> Call:
         """A person says no; the agent is told why."""
-        await self._waiting_for_a_person(call_id, principal)
+        await self._waiting_for_a_person(call_id, principal, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN)
         no = rejected(reason)
         return self._settled(
             await self._store.write(
@@ -195,30 +198,47 @@ class Answers:
             self._executor.events.tell(events.PROGRESS, extended, progress=told)
         return extended
 
+    async def login_done(self, source: str, principal: str | None) -> None:
+        """Somebody has logged in, and that is on record: what waited for it runs, in the name of who asked for it.
+
+        None: the one login for all.
+        """
+        # T4' and T5
+        async for call in self._executor.login_waits.let_go(source, principal):
+            self._executor.events.tell(events.LOGGED_IN, call)
+            await self._run_let_go(call)
+
+    async def run_logged_in(self) -> None:
+        """The same for logins of which no gateway has said so, because the one that made them died."""
+        for source, principal in await self._executor.login_waits.missed(self._logins):
+            await self.login_done(source, principal)
+
     async def run_unclaimed(self) -> int:
-        """T5 for approved calls that no gateway has begun, because the one that approved died."""
-        begun = 0
-        for call in await self._store.read(call_tx.unclaimed_calls):
-            await self._connected(call)
-            entry = self._catalog.entry(call.tool, source=call.source)
-            if entry is not None and entry.version == call.tool_version:
-                await self._begin(call, entry)
-                begun += 1
-            elif entry is not None or await self._is_over(call):
-                outcome = changed(call.tool)
-                moved = await self._store.write(
-                    partial(
-                        call_tx.settle_executed,
-                        call.id,
-                        outcome,
-                        attempt=0,
-                        duration_ms=None,
-                        large_result=self._store.large_result,
-                    )
+        """T5 for calls that were let go and that no gateway has begun, because the one that let them go died."""
+        return sum([await self._run_let_go(call) for call in await self._store.read(call_tx.unclaimed_calls)])
+
+    async def _run_let_go(self, call: Call) -> bool:
+        """Begin a call that waited for a person, unless its tool has changed since; one that is gone may come back."""
+        await self._connected(call)
+        entry = self._catalog.entry(call.tool, source=call.source)
+        if entry is not None and entry.version == call.tool_version:
+            await self._begin(call, entry)
+            return True
+        if entry is not None or await self._is_over(call):
+            outcome = changed(call.tool)
+            moved = await self._store.write(
+                partial(
+                    call_tx.settle_executed,
+                    call.id,
+                    outcome,
+                    attempt=0,
+                    duration_ms=None,
+                    large_result=self._store.large_result,
                 )
-                if moved.moved:
-                    self._settled(moved, call.id)
-        return begun
+            )
+            if moved.moved:
+                self._settled(moved, call.id)
+        return False
 
     async def _is_over(self, call: Call) -> bool:
         """Whether its time is up; a tool that is not there may come back until then."""
@@ -233,11 +253,11 @@ class Answers:
         self._executor.begin(claimed.call, entry, principal=caller)
         return claimed.call
 
-    async def _waiting_for_a_person(self, call_id: str, principal: Principal | None) -> Call:
+    async def _waiting_for_a_person(self, call_id: str, principal: Principal | None, *statuses: CallStatus) -> Call:
         call = still_there(await self._store.read(partial(call_tx.get_call, call_id)), call_id)
         if principal is not None and not in_reach(principal, call):
             raise Forbidden(f"Key '{principal.name}' is limited to other tools than '{call.tool}'.")
-        if call.status is not CallStatus.PENDING_APPROVAL:
+        if call.status not in statuses:
             raise _too_late(call)
         return call
 

@@ -41,7 +41,7 @@ _MEANINGS = {status.value: (status,) for status in CallStatus} | {
 _STATUSES = tuple(_MEANINGS)
 _OPEN = tuple(status for status in CallStatus if not status.is_final)
 _ANSWERABLE = (CallStatus.WAITING, CallStatus.PENDING)
-_WAITS = (*_ANSWERABLE, CallStatus.PENDING_APPROVAL)
+_WAITS = (*_ANSWERABLE, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN)
 PAGE = 500
 LONGEST_WAIT = 60
 Statuses = Annotated[
@@ -133,6 +133,8 @@ class CallsApi:
         call = await self.visible_call(request)
         if seconds and not call.status.is_final:
             call = await self._settled(request, call, seconds=seconds)
+        if call.login is not None and asked_for(request.principal, call):
+            await self._pipeline.collected(call)
         if request.principal.is_admin and call.status is CallStatus.FAILED:
             trace = await self._store.read(partial(call_tx.trace_of, call.id))
             return json_response(OneCall(call=msgspec.structs.replace(self.record_for(request, call), trace=trace)))
@@ -195,6 +197,9 @@ class CallsApi:
         if call.status in _ANSWERABLE and may_answer(request.principal, call):
             record = call_record(call, callback_url=self._links.url_for(call.id, purpose="callback"))
             return msgspec.structs.replace(record, answer_schema=answer_schema(self._catalog, call))
+        if call.status is CallStatus.PENDING_LOGIN:
+            login_url = self._pipeline.login_url(call, principal=request.principal)
+            return msgspec.structs.replace(call_record(call), login_url=login_url)
         if call.status is CallStatus.PENDING_APPROVAL and may_allow(request.principal, call):
             record = call_record(call)
             if self._four_eyes and asked_for(request.principal, call):
@@ -229,7 +234,7 @@ class CallsApi:
             yield CONNECTED
             async for event in self._there_now(request, wanted, statuses):
                 shown[event.call_id] = event.status
-                yield EventMessage(event=event.type, data=event_record(event))
+                yield self._message(request, event)
             async for event in events:
                 if not (may_see(request.principal, event) and _is_wanted(event, wanted)):
                     continue
@@ -237,11 +242,15 @@ class CallsApi:
                     continue  # it came with those that were there
                 matches = not statuses or event.status in statuses
                 if matches or event.call_id in shown:
-                    yield EventMessage(event=event.type, data=event_record(event))
+                    yield self._message(request, event)
                 if matches and not event.status.is_final:
                     shown[event.call_id] = event.status
                 else:
                     shown.pop(event.call_id, None)
+
+    def _message(self, request: Request, event: CallEvent) -> EventMessage:
+        login_url = self._pipeline.login_url_in(event, principal=request.principal)
+        return EventMessage(event=event.type, data=event_record(event, login_url=login_url))
 
     async def _there_now(
         self, request: Request, wanted: StreamQuery, statuses: tuple[CallStatus, ...]

@@ -18,7 +18,7 @@ from functools import partial
 import msgspec
 
 from jackfield.calls import transactions as call_tx
-from jackfield.calls.events import BACKLOG, ORDER, SETTLED, CallEvents, now_ms
+from jackfield.calls.events import BACKLOG, ORDER, SETTLED, STARTED, CallEvents, now_ms
 from jackfield.model.call import Call, CallStatus
 from jackfield.store import Store
 
@@ -95,16 +95,24 @@ class RemoteCalls:
         now = asyncio.get_running_loop().time()
         for call_id, heard in taken.items():
             if call_id in calls:
-                for kind, status in sorted(heard.events, key=_step):
-                    self._events.echo(kind, as_it_was(calls[call_id], status), at=now_ms())
+                self._echo(calls[call_id], heard.events)
             elif now < heard.until:
                 later = self._heard.pop(call_id, None)
                 heard.events += later.events if later is not None else ()
                 self._heard[call_id] = heard
 
+    def _echo(self, call: Call, heard: list[tuple[str, CallStatus]]) -> None:
+        """In the order in which they happen. A call may come to wait for a login whenever it runs, so only its row
+        says whether it does now.
+        """
+        for kind, status in sorted(heard, key=_step):
+            if status is not CallStatus.PENDING_LOGIN or call.status is status:
+                self._events.echo(kind, as_it_was(call, status), at=now_ms())
 
-def _step(event: tuple[str, CallStatus]) -> int:
-    return ORDER[event[0]]
+
+def _step(event: tuple[str, CallStatus]) -> float:
+    kind, status = event
+    return ORDER[STARTED] + 0.5 if status is CallStatus.PENDING_LOGIN else ORDER[kind]
 
 
 def as_it_was(call: Call, status: CallStatus) -> Call:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from jackfield.model.call import Call, CallStatus
+from jackfield.model.call import Call, CallStatus, LoginWait
 from jackfield.sources.base import LogNote, Progress
 
 BACKLOG = 1_000
@@ -23,7 +23,8 @@ LOG = "call.log"
 SETTLED = "call.settled"
 PENDING = "call.pending"
 APPROVED = "call.approved"
-ORDER = {PENDING: 0, APPROVED: 1, STARTED: 2, SETTLED: 3}
+LOGGED_IN = "call.logged_in"
+ORDER = {PENDING: 0, APPROVED: 1, LOGGED_IN: 1, STARTED: 2, SETTLED: 3}
 """What can be read off a call's row, so that other gateways need only its id to tell it too; as it happens."""
 REMEMBERED = 10_000
 """Calls of which it is known how far they are, so that a late word from another gateway is known as late."""
@@ -46,6 +47,8 @@ class CallEvent(Struct, frozen=True, kw_only=True):
     log: LogNote | None = None
     duration_ms: float | None = None
     error: str | None = None
+    login: LoginWait | None = None
+    """The login that it waits for, while it does."""
     at: int
     """Milliseconds since 1970, by this gateway's clock: for people to read, not to compare."""
 
@@ -100,7 +103,8 @@ class CallEvents:
 
     def echo(self, kind: str, call: Call, *, at: int) -> None:
         """Something happened at another gateway. What is older than what was shown of the call is left out."""
-        if self._followers and ORDER[kind] >= self._shown.get(call.id, 0):
+        is_news = ORDER[kind] >= self._shown.get(call.id, 0) or call.status is CallStatus.PENDING_LOGIN
+        if self._followers and is_news:
             self._show(kind, call, at=at)
 
     def _show(
@@ -154,6 +158,7 @@ def event_of(
         log=log,
         duration_ms=call.duration_ms,
         error=call.error.message if call.error else None,
+        login=call.login if call.status is CallStatus.PENDING_LOGIN else None,
         at=at,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.receipts import OwedAnswer, StreamedCall, is_owed
@@ -64,6 +64,8 @@ class ScenarioCallAnswer(Struct, frozen=True, kw_only=True):
     result: Raw | None
     error: str | None
     execution_time_ms: float | None
+    login_url: str | UnsetType = UNSET
+    """For `pending_login`: where to log in so that the call can run."""
 
 
 _body = BodyReader(ExecuteBody, required=False)
@@ -110,7 +112,7 @@ class ExecuteApi:
             return await self._stream(request, wanted)
         call_id = new_id("call")
         call = await self._pipeline.call(wanted, call_id=call_id)
-        answer = execute_answer(call)
+        answer = self._answer(call, wanted)
         headers = ((b"x-call-id", call.id.encode()),)
         response = raw_json_response(encode(answer), status=200 if answer.status.is_final else 202, headers=headers)
         return response if call.waiter is None else self._owed(response, call, call_id)
@@ -131,7 +133,7 @@ class ExecuteApi:
         )
         call_id = new_id("call")
         call = await self._pipeline.call(wanted, call_id=call_id)
-        answer = execute_answer(call)
+        answer = self._answer(call, wanted)
         told = ScenarioCallAnswer(
             success=answer.success,
             call_id=answer.call_id,
@@ -139,9 +141,15 @@ class ExecuteApi:
             result=answer.result,
             error=None if answer.error is None else answer.error.message,
             execution_time_ms=answer.execution_time_ms,
+            login_url=answer.login_url,
         )
         response = raw_json_response(encode(told), status=200 if answer.status.is_final else 202)
         return self._owed(response, call, call_id)
+
+    def _answer(self, call: Call, wanted: CallRequest) -> ExecuteAnswer:
+        if call.status is not CallStatus.PENDING_LOGIN:
+            return execute_answer(call)
+        return execute_answer(call, login_url=self._pipeline.login_url(call, principal=wanted.principal))
 
     def _owed(self, response: BytesResponse, call: Call, call_id: str) -> Response:
         """The response; the store learns whether it arrived, where it must."""
@@ -161,7 +169,7 @@ class ExecuteApi:
                 call = request.streams.keep(streamed.make(wanted, call_id=call_id), name=f"Call {call_id}")
                 async for event in until_done(events, call):
                     yield EventMessage(event=event.type, data=event_record(event))
-            answer = execute_answer(await asyncio.shield(call))
+            answer = self._answer(await asyncio.shield(call), wanted)
             yield EventMessage(event="call.result", data=answer, on_sent=streamed.sent)
         finally:
             await streamed.end()
@@ -222,7 +230,9 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster, rights: Ag
                     headers=_CALL_ID,
                 ),
                 202: ResponseSpec(
-                    description="Somebody else has to answer or approve first", type=ExecuteAnswer, headers=_CALL_ID
+                    description="Somebody else has to answer or approve first, or to log in (`login_url`)",
+                    type=ExecuteAnswer,
+                    headers=_CALL_ID,
                 ),
             },
             errors=(404, 409, 429),
@@ -237,7 +247,10 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster, rights: Ag
             body=ScenarioCallBody,
             responses={
                 200: ResponseSpec(description="The call is settled; a failed one too", type=ScenarioCallAnswer),
-                202: ResponseSpec(description="Somebody else has to answer or approve first", type=ScenarioCallAnswer),
+                202: ResponseSpec(
+                    description="Somebody else has to answer or approve first, or to log in (`login_url`)",
+                    type=ScenarioCallAnswer,
+                ),
             },
             errors=(404, 409, 429),
         ),

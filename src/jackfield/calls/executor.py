@@ -20,6 +20,7 @@ from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
+from jackfield.calls.login_waits import LoginWaits
 from jackfield.calls.messages import bad_result, broken_tool, cancelled, interrupted, question_closed, timed_out
 from jackfield.calls.permissions import may_stop
 from jackfield.calls.questions import OpenQuestions, is_question, patience_of
@@ -28,10 +29,11 @@ from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
 from jackfield.calls.waiting import wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.errors import AlreadyResolved, CallNotFound, NotReady, Refused, Unavailable
+from jackfield.errors import AlreadyResolved, CallNotFound, LoginNeeded, NotReady, Refused, Unavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed, Outcome, Pending
 from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
+from jackfield.model.tool import CallKind
 from jackfield.model.trace_context import via
 from jackfield.sources.base import Begun, InTransaction, Invocation, LogNote, Progress, TaskUse
 from jackfield.sources.client import (
@@ -60,10 +62,18 @@ class Executor:
     """Runs calls, and knows those it is running."""
 
     def __init__(
-        self, *, catalog: Catalog, source_registry: SourceRegistry, store: Store, gateway_id: str, redactor: Redactor
+        self,
+        *,
+        catalog: Catalog,
+        source_registry: SourceRegistry,
+        store: Store,
+        gateway_id: str,
+        redactor: Redactor,
+        public_url: str = "",
     ) -> None:
         self.events = CallEvents(tell_others=store.tell_others if store.is_shared else None)
         self.counters = Counters()
+        self.login_waits = LoginWaits(store, public_url=public_url)
         self.telemetry: Telemetry | None = None
         """Where spans go, while somebody collects them."""
         self._catalog = catalog
@@ -175,6 +185,8 @@ class Executor:
             outcome = await self._outcome(running, entry, for_caller=for_caller)
         except Refused as refusal:
             self._redactor.clean(refusal)
+            if isinstance(refusal, LoginNeeded) and running.call.kind is CallKind.TOOL:
+                return await self._wait_for_login(running, refusal)
             if running.writing is None:
                 self._give_up(running, refusal)
                 raise
@@ -213,6 +225,28 @@ class Executor:
         if parked.status.is_final or (running.takes_pending and not running.depth):
             return parked
         return await wait_until_final(self._store, call.id, seconds=max(0.0, seconds))
+
+    async def _wait_for_login(self, running: Running, need: LoginNeeded) -> Call:
+        """The source refused before it acted: the call waits until somebody has logged in, and any gateway runs it."""
+        # T13
+        if running.questions is not None:
+            await running.questions.end()
+        try:
+            moved = await self.login_waits.park(running, need)
+        except Exception as fault:
+            self._give_up(running, fault)
+            raise
+        if isinstance(moved, Failed):
+            return await self.settle(running, self._redactor.outcome(moved))
+        call = running.call
+        parked, is_untold = still_there(moved.call, call.id), call.id in self._running
+        self._forget(running)
+        if running.span is not None:
+            running.span.settled(parked)
+        if is_untold and parked.id == call.id and parked.status is CallStatus.PENDING_LOGIN:
+            self.counters.count(parked)
+            self.events.tell(events.PENDING, parked)
+        return parked
 
     async def _outcome(self, running: Running, entry: Entry, *, for_caller: bool) -> Done | Failed | Begun | Call:
         """What the tool came to within its deadline. A call that lasts gets its row meanwhile.
@@ -353,7 +387,7 @@ class Executor:
         settled = still_there(moved.call, call_id)
         if not moved.moved:
             raise AlreadyResolved(f"Call '{call_id}' has already ended: it is {settled.status.value}.")
-        if running is not None and running.task is not None:
+        if running is not None and running.task is not None and call_id in self._running:
             running.stop()
         else:
             self.counters.count(settled)

@@ -46,6 +46,14 @@ def expired(call_id: str) -> Failed:
     return Failed("expired", message, _told(message, call_id))
 
 
+def login_refused(source: str, times: int) -> Failed:
+    message = (
+        f"Source '{source}' asked for a login again after {times} logins, so the call was not run. "
+        "Check what the login allows, then call again."
+    )
+    return Failed("login_needed", message)
+
+
 def submitted_error(message: str) -> Failed:
     return Failed("tool_error", message, Raw(msgspec.json.encode({"error": message})))
 
@@ -61,9 +69,14 @@ def bad_result(tool: str, faults: list[Fault]) -> Failed:
 
 def waiting(call_id: str, status: CallStatus) -> Raw:
     """What an agent sees in place of a result that somebody else still has to give."""
-    what = "approval. The result" if status is CallStatus.PENDING_APPROVAL else "result. It"
-    message = f"Waiting for {what} will arrive in your inbox when ready."
+    message = f"Waiting for {_WAITS_FOR.get(status, 'result. It')} will arrive in your inbox when ready."
     return Raw(msgspec.json.encode({"status": status.value, "pendingToolCallId": call_id, "message": message}))
+
+
+_WAITS_FOR = {
+    CallStatus.PENDING_APPROVAL: "approval. The result",
+    CallStatus.PENDING_LOGIN: "somebody to log in where the tool is. The result",
+}
 
 
 def _told(message: str, call_id: str) -> Raw:

@@ -7,6 +7,7 @@ Above: answers, the executor and the handlers. Below: the model.
 from typing import Protocol
 
 from jackfield.catalog.globs import compiled
+from jackfield.model.call import LoginWait
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import CALLER
 
@@ -47,6 +48,25 @@ def may_allow(principal: Principal, call: Subject) -> bool:
 def asked_for(principal: Principal, call: Subject) -> bool:
     """Whether the call was made with this key, or in its name."""
     return principal.on_record == call.principal
+
+
+class WaitsForLogin(Protocol):
+    """A call that may wait for a login, or an event of one."""
+
+    @property
+    def login(self) -> LoginWait | None: ...
+
+
+def may_log_in(principal: Principal, call: WaitsForLogin) -> bool:
+    """Whether the login that this call waits for is this principal's to make: its own; an administrator's, where it
+    is one for all or an agent's own.
+    """
+    if call.login is None:
+        return False
+    whose = call.login.principal
+    if whose is None or whose.startswith("agent:"):
+        return principal.is_admin
+    return principal.on_record == whose
 
 
 def may_stop(principal: Principal, call: Subject) -> bool:

@@ -17,8 +17,9 @@ from jackfield.calls import events
 from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
-from jackfield.calls.events import CallEvents
+from jackfield.calls.events import CallEvent, CallEvents
 from jackfield.calls.executor import Executor
+from jackfield.calls.permissions import may_log_in
 from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over, left_alone
 from jackfield.calls.rows import CallFilter, call_page, whole_result
 from jackfield.calls.running import Running
@@ -315,6 +316,10 @@ class Pipeline:
 
     async def _execute(self, prepared: Prepared) -> Call:
         call, request = prepared.call, prepared.request
+        if self._executor.login_waits.joinable and _may_join(request):
+            earlier = await self._executor.login_waits.joined(call)
+            if earlier is not None:
+                return earlier
         if request.tasks is not TaskUse.REQUIRED and _is_left_alone(prepared):
             return await self._leave_alone(prepared)
         is_bare = request.idempotency_key is None and call.agent is None
@@ -338,7 +343,7 @@ class Pipeline:
         return started.call
 
     def _admit(self, call: Call, request: CallRequest, *, recorded: bool) -> Running:
-        return self._executor.admit(
+        running = self._executor.admit(
             call,
             principal=request.principal,
             depth=request.depth,
@@ -348,6 +353,24 @@ class Pipeline:
             config=request.config or None,
             tasks=request.tasks,
         )
+        running.may_join = _may_join(request)
+        return running
+
+    def login_url(self, call: Call, *, principal: Principal) -> str | None:
+        """Where the login can be made that the call waits for, for who may make it; None: it waits for none."""
+        if call.status is not CallStatus.PENDING_LOGIN or not may_log_in(principal, call):
+            return None
+        return self._executor.login_waits.url_of(call.id)
+
+    def login_url_in(self, event: CallEvent, *, principal: Principal) -> str | None:
+        """The same for what happened to a call."""
+        if event.login is None or not may_log_in(principal, event):
+            return None
+        return self._executor.login_waits.url_of(event.call_id)
+
+    async def collected(self, call: Call) -> None:
+        """Whoever made the call has its outcome, though not at once: the same request again is a new call."""
+        await self._executor.login_waits.collected(call)
 
     async def whole_result(self, call: Call) -> Raw | None:
         """A settled call's result, also where the record has only a notice of it because it is large."""
@@ -367,7 +390,7 @@ class Pipeline:
 
     async def cancel_waiting(self, principal: str) -> None:
         """Stop everything that this principal has waiting for somebody: it may not go on in its name."""
-        waiting = (CallStatus.WAITING, CallStatus.PENDING, CallStatus.PENDING_APPROVAL)
+        waiting = (CallStatus.WAITING, CallStatus.PENDING, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN)
         cursor: str | None = None
         while True:
             wanted = CallFilter(principal=principal, status=waiting)
@@ -478,6 +501,11 @@ def _is_left_alone(prepared: Prepared) -> bool:
     """Whether whoever asks is answered before the tool is: as it asked, or because the tool takes long."""
     use = prepared.request.tasks
     return use is TaskUse.AT_ONCE or (use is TaskUse.PREFERRED and prepared.entry.tool.metadata.long_running)
+
+
+def _may_join(request: CallRequest) -> bool:
+    """Whether the same request again may be the same call. A run has an item, or a step, for each."""
+    return request.idempotency_key is None and not request.begins_run
 
 
 def _tool_id(entry: Entry) -> str:

@@ -36,14 +36,14 @@ RETURNING *
 UPDATE calls SET status = 'rejected', result = :result, error_code = :error_code, error_message = :error_message,
     delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(),
     decision = 'rejected', decided_by = :decided_by, decided_at = clock_ms()
-WHERE id = :id AND status = 'pending_approval'
+WHERE id = :id AND status IN ('pending_approval', 'pending_login')
 RETURNING *
 
 -- name: settle_cancelled
 -- T2 by whoever stops it.
 UPDATE calls SET status = 'cancelled', result = :result, error_code = :error_code, error_message = :error_message,
     delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms()
-WHERE id = :id AND status IN ('running', 'waiting', 'pending', 'pending_approval')
+WHERE id = :id AND status IN ('running', 'waiting', 'pending', 'pending_approval', 'pending_login')
 RETURNING *
 
 -- name: settle_expired
@@ -52,7 +52,7 @@ UPDATE calls SET status = 'expired', result = :result, error_code = :error_code,
     delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(),
     decision = CASE WHEN status = 'pending_approval' THEN 'expired' ELSE decision END,
     decided_at = CASE WHEN status = 'pending_approval' THEN clock_ms() ELSE decided_at END
-WHERE id = :id AND status IN ('pending', 'pending_approval') AND expires_at <= clock_ms()
+WHERE id = :id AND status IN ('pending', 'pending_approval', 'pending_login') AND expires_at <= clock_ms()
 RETURNING *
 
 -- name: settle_overdue
@@ -85,8 +85,8 @@ WHERE id = :id AND status = 'pending_approval'
 RETURNING *
 
 -- name: claim
--- T5
-UPDATE calls SET attempt = 1, owner = :owner, deadline = clock_ms() + timeout_ms
+-- T5. Where a call waited for a login, earlier attempts were made, and the number of one is never used again.
+UPDATE calls SET attempt = login_attempt + 1, owner = :owner, deadline = clock_ms() + timeout_ms
 WHERE id = :id AND status = 'running' AND attempt = 0
 RETURNING *
 
@@ -263,7 +263,7 @@ SELECT id FROM calls WHERE status IN ('running', 'waiting') AND deadline <= cloc
 ORDER BY deadline LIMIT :limit
 
 -- name: due_expiries
-SELECT id, status FROM calls WHERE status IN ('pending', 'pending_approval') AND expires_at <= clock_ms()
+SELECT id, status FROM calls WHERE status IN ('pending', 'pending_approval', 'pending_login') AND expires_at <= clock_ms()
 ORDER BY expires_at LIMIT :limit
 
 -- name: overdue_calls
@@ -300,7 +300,8 @@ SELECT id FROM calls WHERE id IN (each_of(:ids)) AND status IN ('completed', 'fa
 SELECT id, run_id, tool, source, tool_version, kind, '{}' AS arguments, principal, agent, space_id, chat_id, cycle_id,
     step, idx, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
     sent_at, deadline, expires_at, timeout_ms, expires_in_ms, offered_to, offers, answered_by, decision, decided_by,
-    decided_at, NULL AS asked_arguments, shown, created_at, finished_at, duration_ms
+    decided_at, NULL AS asked_arguments, shown, created_at, finished_at, duration_ms,
+    login_source, login_principal, login_scopes, login_times
 FROM calls WHERE id IN (each_of(:ids))
 
 -- name: insert_large_result
@@ -394,3 +395,55 @@ SELECT via, config FROM ways WHERE call_id = :call_id
 
 -- name: prune_ways
 DELETE FROM ways WHERE call_id IN (SELECT call_id FROM ways WHERE created_at < :before LIMIT :limit)
+
+-- name: park_for_login
+-- T13: the source refused the executor's call before it acted, and wants a login. No gateway holds anything.
+UPDATE calls SET status = 'pending_login', attempt = 0, owner = NULL,
+    login_source = :source, login_principal = :principal, login_scopes = :scopes, login_times = login_times + 1,
+    login_attempt = attempt, login_since = clock_ms(),
+    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL THEN 'inbox' END),
+    first_reply = COALESCE(first_reply, 'pending'), expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
+WHERE id = :id AND status = 'running' AND attempt = :attempt AND attempt >= 1
+RETURNING *
+
+-- name: login_to_run
+-- T4': the login is done.
+UPDATE calls SET status = 'running', attempt = 0
+WHERE id = :id AND status = 'pending_login'
+RETURNING *
+
+-- name: calls_waiting_for_login
+-- For a login of this principal, or for the one for all (NULL). The first condition is the index's own, word for word.
+SELECT id FROM calls WHERE status = 'pending_login' AND login_source = :source
+    AND (CAST(:principal AS TEXT) IS NULL OR login_principal = :principal) AND id > :after
+ORDER BY id LIMIT :limit
+
+-- name: logins_waited_for
+-- Each login that calls have waited for at least so long, and whose calls they are.
+SELECT DISTINCT login_source, login_principal, login_scopes, source, principal,
+    CASE WHEN login_since <= clock_ms() - :settled_ms THEN 1 ELSE 0 END AS is_settled
+FROM calls WHERE status = 'pending_login' LIMIT :limit
+
+-- name: insert_login_join
+INSERT INTO login_joins (digest, call_id, created_at) VALUES (:digest, :call_id, clock_ms())
+ON CONFLICT (digest) DO NOTHING
+RETURNING call_id
+
+-- name: login_join
+-- A statement of its own, so that it sees what a transaction wrote that the insert above waited for.
+SELECT login_joins.call_id AS joined, calls.* FROM login_joins LEFT JOIN calls ON calls.id = login_joins.call_id
+WHERE digest = :digest
+
+-- name: replace_login_join
+UPDATE login_joins SET call_id = :call_id, created_at = clock_ms() WHERE digest = :digest AND call_id = :seen
+RETURNING call_id
+
+-- name: take_login_join
+DELETE FROM login_joins WHERE digest = :digest AND call_id = :call_id
+RETURNING call_id
+
+-- name: forget_login_join
+DELETE FROM login_joins WHERE call_id = :call_id
+
+-- name: prune_login_joins
+DELETE FROM login_joins WHERE call_id IN (each_of(:ids))

@@ -5,12 +5,13 @@ Above: the handlers. Below: `model/call.py` and the pipeline's events. Pure.
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct, field
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from jackfield.calls.events import CallEvent
 from jackfield.calls.messages import waiting
 from jackfield.calls.waiting import Slot, slot_of
-from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
+from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply, LoginWait
 from jackfield.model.text import Time, iso_time
 from jackfield.model.tool import CallKind
 from jackfield.sources.base import LogNote, Progress
@@ -26,6 +27,17 @@ class ExecuteAnswer(Struct, frozen=True, kw_only=True):
     result: Raw | None
     error: CallError | None
     execution_time_ms: float | None
+    login_url: str | UnsetType = UNSET
+    """For `pending_login`: where to log in so that the call can run; for who may."""
+
+
+class LoginRecord(Struct, frozen=True, kw_only=True):
+    """The login that a call waits for."""
+
+    source: str
+    principal: str | None
+    """Whose; null: one for all, which an administrator makes."""
+    scopes: tuple[str, ...]
 
 
 class CallRecord(Struct, frozen=True, kw_only=True):
@@ -79,6 +91,10 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     waits_for: Literal["question"] | None = None
     """`question`: its tool asked something. The question is a call of its own in the same run; its answer, not the
     result, is what somebody has to give."""
+    login: LoginRecord | None = None
+    """While it is `pending_login`: the login that it waits for."""
+    login_url: str | None = None
+    """Where to make that login; for who may. It holds no secret: the browser has to be signed in."""
 
 
 class OneCall(Struct, frozen=True, kw_only=True):
@@ -108,9 +124,13 @@ class CallEventRecord(Struct, frozen=True, kw_only=True):
     log: LogNote | None
     """What the tool's server said, for `call.log`."""
     execution_time_ms: float | None
+    login: LoginRecord | UnsetType = UNSET
+    """For `pending_login`: the login that it waits for."""
+    login_url: str | UnsetType = UNSET
+    """Where to make it; for who may."""
 
 
-def execute_answer(call: Call) -> ExecuteAnswer:
+def execute_answer(call: Call, *, login_url: str | None = None) -> ExecuteAnswer:
     """The answer to whoever made the call: its slot."""
     if call.delivery is Delivery.INLINE and call.duration_ms is not None:  # the same as below, for the busiest path
         return ExecuteAnswer(
@@ -129,8 +149,14 @@ def execute_answer(call: Call) -> ExecuteAnswer:
         case Slot(status, Failed(code, message, result)):
             return _answer(call, status, result, CallError(code, message))
         case _:
-            status = CallStatus.PENDING if slot is None else slot.status
-            return _answer(call, status, waiting(call.id, status), None)
+            status = slot.status if slot is not None else _undecided(call)
+            answer = _answer(call, status, waiting(call.id, status), None)
+            return answer if login_url is None else msgspec.structs.replace(answer, login_url=login_url)
+
+
+def _undecided(call: Call) -> CallStatus:
+    """The word for a call whose caller is answered before it is decided where the outcome goes."""
+    return call.status if call.status is CallStatus.PENDING_LOGIN else CallStatus.PENDING
 
 
 def _answer(call: Call, status: CallStatus, result: Raw | None, error: CallError | None) -> ExecuteAnswer:
@@ -181,10 +207,15 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         tool_name=call.tool,
         args=call.arguments,
         seed_expires_at=expires_at,
+        login=_login(call.login) if call.status is CallStatus.PENDING_LOGIN and call.login is not None else None,
     )
 
 
-def event_record(event: CallEvent) -> CallEventRecord:
+def _login(login: LoginWait) -> LoginRecord:
+    return LoginRecord(source=login.source, principal=login.principal, scopes=login.scopes)
+
+
+def event_record(event: CallEvent, *, login_url: str | None = None) -> CallEventRecord:
     return CallEventRecord(
         type=event.type,
         call_id=event.call_id,
@@ -196,6 +227,8 @@ def event_record(event: CallEvent) -> CallEventRecord:
         progress=event.progress,
         log=event.log,
         execution_time_ms=_rounded(event.duration_ms),
+        login=UNSET if event.login is None else _login(event.login),
+        login_url=UNSET if login_url is None else login_url,
     )
 
 

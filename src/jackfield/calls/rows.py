@@ -8,7 +8,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.model.call import NULL, Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply
+from jackfield.model.call import (
+    NULL,
+    Call,
+    CallError,
+    CallStatus,
+    Decision,
+    Delivery,
+    Done,
+    Failed,
+    FirstReply,
+    LoginWait,
+)
 from jackfield.model.tool import CallKind
 from jackfield.protocol.large_results import ResultPage, digest_of, may_be_notice, page_of, window
 from jackfield.store.base import Store
@@ -56,9 +67,19 @@ def call_from(row: Row) -> Call:
         decided_at=row["decided_at"],
         asked_arguments=_raw(row["asked_arguments"]) if row["asked_arguments"] is not None else None,
         shown=row["shown"],
+        login=None if row["login_source"] is None else _login(row),
         created_at=row["created_at"],
         finished_at=row["finished_at"],
         duration_ms=row["duration_ms"],
+    )
+
+
+def _login(row: Row) -> LoginWait:
+    return LoginWait(
+        source=row["login_source"],
+        principal=row["login_principal"],
+        scopes=tuple(str(row["login_scopes"] or "").split()),
+        times=row["login_times"],
     )
 
 

@@ -40,6 +40,7 @@ class Running:
         "config",
         "depth",
         "is_cut_off",
+        "may_join",
         "parked",
         "principal",
         "questions",
@@ -70,6 +71,8 @@ class Running:
         """The MCP client that made it, if one did. What that cannot answer is asked of whoever answers calls."""
         self.takes_pending = takes_pending
         self.tasks = TaskUse.REQUIRED
+        self.may_join = False
+        """Whether the same request again, while this waits for a login, is this call."""
         self.config: dict[str, Any] | None = None
         """Options that its request gives the tool."""
         self.questions: OpenQuestions | None = None

@@ -59,6 +59,7 @@ class Sweeper:
             partial(self._each, "overdue_calls", self._overdue),
             self._take_over,
             partial(self._each, "orphaned_waits", self._run(call_tx.abandon_wait)),
+            self._answers.run_logged_in,
             self._answers.run_unclaimed,
             # That these are settled was told before.
             partial(self._each, "undelivered_calls", self._run(call_tx.give), tells=False),

@@ -18,7 +18,7 @@ from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, InsertScript, Script, json_list, one, wake
 
 _WITH_DEADLINE = frozenset({CallStatus.RUNNING, CallStatus.WAITING})
-_WITH_EXPIRY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL})
+_WITH_EXPIRY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN})
 
 
 class Moved(Struct, frozen=True):
@@ -240,7 +240,7 @@ def _settle(statement: str, call_id: str, outcome: Done | Failed, large_result: 
     rows = yield statement, values
     yield wake(call_id)
     if not rows:
-        return (yield from _unmoved(call_id))
+        return (yield from unmoved(call_id))
     yield from keep_large(large)
     call = call_from(rows[0])
     if call.delivery is Delivery.INBOX and call.agent is not None:
@@ -272,7 +272,7 @@ def tell_inbox(call: Call, *, not_before: int = 0) -> Script[None]:
     yield wake(INBOX_TOPIC + str(call.agent))
 
 
-def _unmoved(call_id: str) -> Script[Moved]:
+def unmoved(call_id: str) -> Script[Moved]:
     rows = yield "get_call", {"id": call_id}
     return Moved(call_from(rows[0]) if rows else None, moved=False)
 
@@ -281,7 +281,7 @@ def _move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
     """One compare-and-set that leaves the call open."""
     rows = yield statement, {"id": call_id, **values}
     if not rows:
-        return (yield from _unmoved(call_id))
+        return (yield from unmoved(call_id))
     return Moved(call_from(rows[0]), moved=True)
 
 
@@ -291,7 +291,7 @@ def _published_move(statement: str, call_id: str, **values: Any) -> Script[Moved
     return moved
 
 
-def _shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
+def shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
     """Published, and shown in the call's space."""
     moved = yield from _published_move(statement, call_id, **values)
     if moved.moved and moved.call is not None and moved.call.shown:
@@ -353,7 +353,7 @@ def approve(
     """A person said yes, perhaps to other arguments than were asked for."""
     # T4
     statement = "approve_to_run" if runs_here else "approve_to_wait"
-    return _shown_move(statement, call_id, arguments=arguments, decided_by=decided_by)
+    return shown_move(statement, call_id, arguments=arguments, decided_by=decided_by)
 
 
 def claim(call_id: str, *, owner: str) -> Script[Moved]:
@@ -371,7 +371,7 @@ def reclaim(call_id: str, *, owner: str, seen: int) -> Script[Moved]:
 def park(call_id: str, question: Call, *, attempt: int, owner: str) -> Script[Moved]:
     """The call that `owner` executes waits for the answer to `question`; where the call is over, nobody is asked."""
     # T13
-    parked = yield from _shown_move("park", call_id, attempt=attempt, owner=owner)
+    parked = yield from shown_move("park", call_id, attempt=attempt, owner=owner)
     if parked.moved:
         yield "insert_call", insert_values(question, age_ms=0)
     return parked
@@ -380,7 +380,7 @@ def park(call_id: str, question: Call, *, attempt: int, owner: str) -> Script[Mo
 def resume(call_id: str, *, attempt: int, owner: str, left_ms: int) -> Script[Moved]:
     """`owner` goes on with a call that it had parked, with so much time left."""
     # The end of T13
-    return _shown_move("resume", call_id, attempt=attempt, owner=owner, left_ms=left_ms)
+    return shown_move("resume", call_id, attempt=attempt, owner=owner, left_ms=left_ms)
 
 
 def mark_sent(call_id: str) -> Script[bool]:
@@ -395,7 +395,7 @@ def give(call_id: str) -> Script[Moved]:
     rows = yield "give_to_inbox", {"id": call_id}
     yield wake(call_id)
     if not rows:
-        return (yield from _unmoved(call_id))
+        return (yield from unmoved(call_id))
     call = call_from(rows[0])
     yield from tell_inbox(call)
     return Moved(call, moved=True)
@@ -413,6 +413,7 @@ def prune_calls(*, before_id: str, limit: int) -> Script[int]:
         ids = {"ids": json_list(row["id"] for row in gone)}
         yield "prune_large_results", ids
         yield "prune_traces", ids
+        yield "prune_login_joins", ids
     return len(gone)
 
 

@@ -141,8 +141,8 @@ def _first_reply(call: Call) -> Slot:
     if call.first_reply is None:
         # Settled inline for a caller that had gone, then given to the inbox: reading is not delivery.
         return Slot(call.status, call.outcome)
-    waits_for_approval = call.status is CallStatus.PENDING_APPROVAL
-    return Slot(
-        CallStatus.PENDING_APPROVAL if waits_for_approval else CallStatus.PENDING,
-        Pending(CallStatus.PENDING_APPROVAL if waits_for_approval else CallStatus.PENDING),
-    )
+    status = call.status if call.status in _FOR_A_PERSON else CallStatus.PENDING
+    return Slot(status, Pending(status))
+
+
+_FOR_A_PERSON = frozenset({CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN})

@@ -34,6 +34,7 @@ _COLORS = {
     "expired": "red",
     "cancelled": "yellow",
     "pending_approval": "yellow",
+    "pending_login": "yellow",
     "pending": "yellow",
     "waiting": "yellow",
 }
@@ -242,6 +243,7 @@ def _answer(record: CallRecord) -> CallAnswer:
         result=record.result,
         error=record.error,
         execution_time_ms=record.execution_time_ms,
+        login_url=record.login_url,
     )
 
 
@@ -280,6 +282,9 @@ def _next_step(answer: CallAnswer) -> str:
             "The call needs approval (pending_approval). "
             f"Run 'jackfield approve {answer.call_id}' or 'jackfield reject {answer.call_id}'."
         )
+    if answer.status == "pending_login":
+        where = f" at {answer.login_url}" if answer.login_url else ""
+        return f"The call needs a login (pending_login). Log in{where}; it then runs. 'jackfield pending' lists it."
     return (
         f"The call is {answer.status}: its result comes from outside. "
         f"Run 'jackfield answer {answer.call_id} JSON' to submit it."

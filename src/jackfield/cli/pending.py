@@ -26,9 +26,16 @@ from jackfield.errors import CallNotFound, Conflict, Expired
 from jackfield.model.text import counted
 from jackfield.sdk import CallEvent, CallRecord, Client, Receipt
 
-NEEDS = {"pending_approval": "approval", "pending": "result", "waiting": "result now"}
+NEEDS = {"pending_approval": "approval", "pending_login": "login", "pending": "result", "waiting": "result now"}
 """What a call in this status needs; `waiting`: the caller is still connected."""
-_COLORS = {"approval": "yellow", "result": "cyan", "result now": "cyan", "approved": "green", "completed": "green"}
+_COLORS = {
+    "approval": "yellow",
+    "login": "yellow",
+    "result": "cyan",
+    "result now": "cyan",
+    "approved": "green",
+    "completed": "green",
+}
 _SEE = "'jackfield pending' lists the pending calls."
 _ID = argument("id", help="the call's id, or an unambiguous prefix")
 _RECORD = argument("--json", action="store_true", help="print the call's record as JSON")
@@ -118,6 +125,7 @@ def caller_of(call: CallRecord) -> str:
 def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
     """Commands to paste."""
     approvals = [call for call in calls if call.status == "pending_approval"]
+    logins = {call.login_url: call for call in calls if call.status == "pending_login"}
     answers = [call for call in calls if call.status in ("pending", "waiting")]
     if not calls:
         return
@@ -126,16 +134,28 @@ def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
         yield f"{counted(len(approvals), 'call')} to approve or reject:"
         yield f"  jackfield approve {approvals[0].id}"
         yield f"  jackfield reject {approvals[0].id} --reason '…'"
+    if logins:
+        yield f"{counted(sum(call.status == 'pending_login' for call in calls), 'call')} waiting for a login:"
+        yield from (f"  {_login_step(call)}" for call in logins.values())
     if answers:
         yield f"{counted(len(answers), 'call')} to answer:"
         yield f"  jackfield answer {answers[0].id} JSON"
 
 
+def _login_step(call: CallRecord) -> str:
+    """Where to log in, or who has to."""
+    source = "" if call.login is None else escape(call.login.source)
+    if call.login_url is not None:
+        return f"{source}: open {escape(call.login_url)}"
+    whose = None if call.login is None else call.login.principal
+    return f"{source}: waits for {'an administrator' if whose is None else escape(whose)}"
+
+
 def event_line(event: CallEvent, arguments: str) -> str:
     """`12:30:05  approval  guarded  call_…  {"amount":5}`, and later `12:31:00  approved …`"""
     status = NEEDS.get(event.status or "", event.status or event.type)
-    if event.type == "call.approved":
-        status = "approved"
+    if event.type in ("call.approved", "call.logged_in"):
+        status = "approved" if event.type == "call.approved" else "logged in"
     words = [
         style(local_time(event.at), "dim"),
         style(status.ljust(10), _COLORS.get(status, "dim")),
@@ -164,7 +184,7 @@ exit codes: 0 approved, 2 not approved (unknown, too late, refused); with --wait
 async def approve(options: Namespace) -> int:
     edited = None if options.edit is None else json_object(options.edit, what="The value of --edit")
     async with connect(options) as client:
-        call = await _find(client, options.id, approval=True)
+        call = await _find(client, options.id, approval=True, approves=True)
         with _conflicts_named(call):
             approved = await client.calls.approve(call.id, edited)
         if options.wait:
@@ -246,9 +266,11 @@ def _name(call: CallRecord) -> str:
     return f"{style(escape(call.tool), 'bold')} {call.id}"
 
 
-async def _find(client: Client, text: str, *, approval: bool) -> CallRecord:
+async def _find(client: Client, text: str, *, approval: bool, approves: bool = False) -> CallRecord:
     """The call with this id, or the pending one with this prefix, if it needs what the command gives."""
     call = await find_call(client, text, among=client.calls.pending, what="pending call", see=_SEE)
+    if approves and call.status == "pending_login":
+        raise UsageError(f"Call {call.id} of '{call.tool}' needs a login, not an approval: {_login_step(call)}.")
     if approval and call.status in ("pending", "waiting"):
         raise UsageError(
             f"Call {call.id} of '{call.tool}' needs a result, not an approval: jackfield answer {call.id} JSON."

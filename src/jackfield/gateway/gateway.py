@@ -141,6 +141,7 @@ class Gateway:
             store=self.store,
             gateway_id=self.id,
             redactor=redactor,
+            public_url=settings.url,
         )
         self.pipeline = Pipeline(
             catalog=self.catalog,
@@ -186,6 +187,7 @@ class Gateway:
             offer=self.servers.announce,
             find_principal=self.principal_named,
             connect_source=self.mcp_servers.reconnect,
+            logins=source_context.logins,
             four_eyes=settings.approval.four_eyes,
         )
         self._remote_calls = RemoteCalls(store=self.store, events=self._executor.events, stop=self._executor.stop)

@@ -16,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class CallStatus(Enum):
-    """Where a call is in its life. The nine words of contract §14."""
+    """Where a call is in its life. The words of contract §14 and §16."""
 
     RUNNING = "running"
     """A gateway executes it now."""
@@ -26,6 +26,8 @@ class CallStatus(Enum):
     """Somebody else answers, and nobody waits; the answer goes to the inbox."""
     PENDING_APPROVAL = "pending_approval"
     """A person must allow it first."""
+    PENDING_LOGIN = "pending_login"
+    """Somebody must log in at its source first; the source refused it before it acted."""
     COMPLETED = "completed"
     """It has a result."""
     FAILED = "failed"
@@ -48,7 +50,7 @@ FINAL = frozenset(
 
 _ANSWERED = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.CANCELLED})
 MOVES: dict[CallStatus, frozenset[CallStatus]] = {
-    CallStatus.RUNNING: _ANSWERED | {CallStatus.PENDING},
+    CallStatus.RUNNING: _ANSWERED | {CallStatus.PENDING, CallStatus.PENDING_LOGIN},
     CallStatus.WAITING: _ANSWERED | {CallStatus.PENDING},
     CallStatus.PENDING: _ANSWERED | {CallStatus.EXPIRED, CallStatus.RUNNING},
     CallStatus.PENDING_APPROVAL: frozenset(
@@ -59,6 +61,9 @@ MOVES: dict[CallStatus, frozenset[CallStatus]] = {
             CallStatus.EXPIRED,
             CallStatus.CANCELLED,
         }
+    ),
+    CallStatus.PENDING_LOGIN: frozenset(
+        {CallStatus.RUNNING, CallStatus.REJECTED, CallStatus.EXPIRED, CallStatus.CANCELLED}
     ),
     **dict.fromkeys(FINAL, frozenset[CallStatus]()),
 }
@@ -88,6 +93,19 @@ class FirstReply(Enum):
 
     PENDING = "pending"
     TIMEOUT = "timeout"
+
+
+class LoginWait(Struct, frozen=True, kw_only=True):
+    """The login that a call waits for, or waited for last."""
+
+    source: str
+    """Where; the tool's own source, or the one whose login the tool uses."""
+    principal: str | None = None
+    """Whose, by the name on record; None: the one login for all, which an administrator makes."""
+    scopes: tuple[str, ...] = ()
+    """What it has to allow, where the source said so."""
+    times: int = 0
+    """How often the call has waited for a login."""
 
 
 class Done(Struct, frozen=True, tag="done"):
@@ -180,6 +198,8 @@ class Call(Struct, frozen=True, kw_only=True):
     """What was asked, where the approval put other arguments in its place."""
     shown: str | None = None
     """Whether its space sees it: `whole`, or `without_result` where the tool's output is sensitive."""
+    login: LoginWait | None = None
+    """The login that it waits for while it is `pending_login`, and afterwards waited for."""
     created_at: int = 0
     finished_at: int | None = None
     duration_ms: float | None = None

@@ -102,7 +102,9 @@ def outcome_of(tool: str, answer: CallAnswer) -> Any:
     if answer.success:
         return answer.result
     if not answer.is_settled:
-        wait = "it needs approval" if answer.status == "pending_approval" else "it is answered elsewhere"
+        wait = _WAITS_FOR.get(answer.status, "it is answered elsewhere")
+        if answer.login_url is not None:
+            wait += f" at {answer.login_url}"
         raise CallPending(
             f"Call {answer.call_id} of '{tool}' is {answer.status}: {wait}. client.calls.wait(…) waits for its end.",
             call_id=answer.call_id,
@@ -115,6 +117,9 @@ def outcome_of(tool: str, answer: CallAnswer) -> Any:
         result=answer.result,
         status=answer.status,
     )
+
+
+_WAITS_FOR = {"pending_approval": "it needs approval", "pending_login": "somebody has to log in"}
 
 
 def _build(kind: type[Refused], error: _ErrorBody, retry_after: str | None) -> Refused:

@@ -11,10 +11,10 @@ from msgspec import Struct
 from jackfield.model.call import CallError
 from jackfield.protocol.records import LogNote, Progress
 
-UNSETTLED = frozenset({"running", "waiting", "pending", "pending_approval"})
+UNSETTLED = frozenset({"running", "waiting", "pending", "pending_approval", "pending_login"})
 """Statuses of a call without an outcome; every other one is final."""
-FOR_OTHERS = ("pending_approval", "pending", "waiting")
-"""Statuses of a call that waits for an approval or an answer from outside."""
+FOR_OTHERS = ("pending_approval", "pending_login", "pending", "waiting")
+"""Statuses of a call that waits for an approval, a login or an answer from outside."""
 
 
 class ToolMetadata(Struct, frozen=True, kw_only=True):
@@ -86,10 +86,21 @@ class CallAnswer(Struct, frozen=True, kw_only=True):
     result: Any = None
     error: CallError | None = None
     execution_time_ms: float | None = None
+    login_url: str | None = None
+    """For `pending_login`: where to log in so that the call can run."""
 
     @property
     def is_settled(self) -> bool:
         return self.status not in UNSETTLED
+
+
+class LoginInfo(Struct, frozen=True, kw_only=True):
+    """The login that a call waits for."""
+
+    source: str = ""
+    principal: str | None = None
+    """Whose; None: one for all, which an administrator makes."""
+    scopes: tuple[str, ...] = ()
 
 
 class CallRecord(Struct, frozen=True, kw_only=True):
@@ -128,6 +139,10 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     decided_at: str | None = None
     waits_for: str | None = None
     """`question`: its tool asked something and continues once that is answered."""
+    login: LoginInfo | None = None
+    """While it is `pending_login`: the login that it waits for."""
+    login_url: str | None = None
+    """Where to make that login; for who may."""
     trace: str | None = None
     """Traceback of a tool file that failed; only from `calls.get`, for administrators."""
 

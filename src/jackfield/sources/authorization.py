@@ -6,7 +6,7 @@ only a person can help; the call that needed it then waits as `pending_login`. W
 sources are told by `SourceRegistry.login_changed`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import NoReturn, Protocol, TypeVar
 
@@ -42,6 +42,11 @@ class SourceLogins(Protocol):
     async def last_principal(self, source: str) -> str | None:
         """Whose own login there was made or used last, to list with; None: nobody has one. Waits for no person."""
 
+    def is_missing(self, source: str, principal: str, scopes: Collection[str] = ()) -> bool:
+        """Whether somebody has to log in before this principal's calls of the source can run, as far as this gateway
+        knows: there is no login, or one that does not allow these scopes.
+        """
+
 
 class NoLogins:
     """Where no source needs a login."""
@@ -54,6 +59,9 @@ class NoLogins:
 
     async def last_principal(self, source: str) -> None:  # noqa: ARG002
         return None
+
+    def is_missing(self, source: str, principal: str, scopes: Collection[str] = ()) -> bool:  # noqa: ARG002
+        return False
 
 
 class WithoutLogin:

@@ -369,7 +369,7 @@ def status_shown(call: Call) -> Literal["running", "requires_action"]:
     return "requires_action" if is_asked or call.status in _ASKED else "running"
 
 
-_ASKED = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL})
+_ASKED = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN})
 
 
 def show_outcome(call: Call) -> Script[None]:
