@@ -173,11 +173,20 @@ class LoginNeeded(Conflict):
 
     code = "login_needed"
 
-    def __init__(self, message: str, *, source: str, principal: str | None, scopes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        source: str,
+        principal: str | None,
+        scopes: tuple[str, ...] = (),
+        login_url: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.source = source
         self.principal = principal
         self.scopes = scopes
+        self.login_url = login_url
 
 
 class CallLoop(Conflict):

@@ -359,4 +359,4 @@ def login_needed(source: ConnectedSource, principal: str, *, scopes: tuple[str, 
         message = f"Source '{source.name}' needs a login of '{principal}'{more}. Run: jackfield login {source.name}"
         return LoginNeeded(message, source=source.name, principal=principal, scopes=scopes)
     message = f"Source '{source.name}' needs a login{more}. An administrator makes it: jackfield login {source.name}"
-    return LoginNeeded(message, source=source.name, principal=principal, scopes=scopes)
+    return LoginNeeded(message, source=source.name, principal=None, scopes=scopes)

@@ -23,6 +23,7 @@ from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import SignedLinks
 from jackfield.calls.cluster import RemoteCalls
 from jackfield.calls.executor import Executor
+from jackfield.calls.login_transactions import call_that_waits
 from jackfield.calls.operations import Operations
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
@@ -376,11 +377,20 @@ class Gateway:
             cluster_id=lambda: self.cluster.id,
         )
 
-    async def _waiting_call(self, _call_id: str) -> WaitingCall | None:
-        return None
+    async def _waiting_call(self, call_id: str) -> WaitingCall | None:
+        call = await self.store.read(partial(call_that_waits, call_id))
+        if call is None or call.login is None:
+            return None
+        now = await self.store.now_ms()
+        return WaitingCall(
+            tool=call.tool,
+            source=call.login.source,
+            caller=call.login.principal or call.principal,
+            lasts_ms=call.longest_wait_ms if call.expires_at is None else max(0, call.expires_at - now),
+        )
 
-    async def _login_done(self, _source: str, _principal: str | None) -> None:
-        return
+    async def _login_done(self, source: str, principal: str | None) -> None:
+        await self.answers.login_done(source, principal)
 
     def _public_settings(self) -> dict[str, Any]:
         return public_settings(self.settings, agents=self.agents.all(), entries=self.catalog.view(ADMIN).entries)

@@ -4,7 +4,15 @@ import math
 
 from msgspec import UNSET, Struct, UnsetType
 
-from jackfield.errors import InvalidArguments, RateLimited, Refused, Unauthenticated, Unavailable, status_of
+from jackfield.errors import (
+    InvalidArguments,
+    LoginNeeded,
+    RateLimited,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+    status_of,
+)
 
 _TYPES = {
     400: "invalid_request",
@@ -53,6 +61,10 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     param: str | None
     details: list[ErrorDetail] | UnsetType = UNSET
     """Only with `invalid_arguments`: one entry per fault."""
+    source: str | UnsetType = UNSET
+    """Only with `login_needed`: where a login is missing."""
+    login_url: str | UnsetType = UNSET
+    """Only with `login_needed`: where to make it, for who may."""
 
 
 class ErrorAnswer(Struct, frozen=True, kw_only=True):
@@ -70,6 +82,8 @@ def error_body(refusal: Refused, message: str | None = None) -> ErrorBody:
         message=refusal.message if message is None else message,
         param=refusal.param,
         details=details,
+        source=refusal.source if isinstance(refusal, LoginNeeded) else UNSET,
+        login_url=(refusal.login_url or UNSET) if isinstance(refusal, LoginNeeded) else UNSET,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.errors import STATUS, InvalidArguments, JackfieldError, RateLimited, Refused, Unavailable
+from jackfield.errors import STATUS, InvalidArguments, JackfieldError, LoginNeeded, RateLimited, Refused, Unavailable
 from jackfield.sdk.types import CallAnswer
 
 DEFAULT_RETRY_AFTER = 1.0
@@ -79,6 +79,8 @@ class _ErrorBody(Struct, frozen=True, kw_only=True):
     message: str
     param: str | None = None
     details: list[dict[str, Any]] = []
+    source: str = ""
+    login_url: str | None = None
 
 
 class _Envelope(Struct, frozen=True, kw_only=True):
@@ -128,6 +130,8 @@ def _build(kind: type[Refused], error: _ErrorBody, retry_after: str | None) -> R
         refused = kind(error.message, details=error.details)
     elif issubclass(kind, RateLimited):
         refused = kind(error.message, retry_after=retry_seconds(retry_after))
+    elif issubclass(kind, LoginNeeded):
+        refused = kind(error.message, source=error.source, principal=None, login_url=error.login_url)
     else:
         refused = kind(error.message, param=error.param)
     if error.code != kind.code:
