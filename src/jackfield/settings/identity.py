@@ -102,10 +102,10 @@ class SourceOAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     token_url: str | None = None
     revocation_url: str | None = None
     resource: str | None = None
-    """The `resource` of its tokens; None: as the server says, else its url."""
+    """The `resource` of its tokens; None: as the server says, else its url. Empty: none is sent."""
     dpop: bool = False
     identity_provider: str | None = None
-    """For `enterprise`: the issuer whose id tokens are exchanged."""
+    """For `enterprise`: whose id tokens are exchanged: the issuer of `[auth.oidc]`, or of the one in `token_file`."""
     token_file: str | None = None
     """For `workload`: the file with this machine's own token. For `enterprise`: one with an id token, for all."""
 
