@@ -78,7 +78,7 @@ async def test_a_login_with_registration_refresh_and_revocation(
 
     target, ours, tokens = await log_in(client, provider)
 
-    assert (ours.origin, ours.auth_method) == ("registered", "client_secret_basic")
+    assert (ours.origin, ours.auth_method) == ("registered", "client_secret_post")
     claims = await claims_of(provider, tokens)
     assert (claims["sub"], claims["aud"]) == ("ada", f"{protected.url}/mcp")
     assert tokens.token_type == ("DPoP" if dpop else "Bearer")

@@ -123,13 +123,16 @@ def registration_request(
 
 
 def registration_method(server: AuthorizationServer) -> AuthMethod:
-    """How a client that is registered dynamically will authenticate: with a secret where that can be had."""
+    """How a client that is registered dynamically will authenticate: with a secret where that can be had.
+
+    In the form rather than in a header: OAuth 2.1 prefers it, and revocation at servers of the Python SDK needs it.
+    """
     supported = server.token_endpoint_auth_methods_supported
     if server.origin == "default":
         return "none"
-    if supported is None or "client_secret_basic" in supported:
-        return "client_secret_basic"
-    return "client_secret_post" if "client_secret_post" in supported else "none"
+    if supported is not None and "client_secret_post" in supported:
+        return "client_secret_post"
+    return "client_secret_basic" if supported is None or "client_secret_basic" in supported else "none"
 
 
 def registered_client(

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Literal
-from urllib.parse import quote_plus
+from urllib.parse import quote
 
 from jackfield.connections.oauth.challenges import split_scopes
 from jackfield.connections.oauth.errors import GrantEnded, OAuthError, OAuthUnavailable, TokenRefused
@@ -52,8 +52,11 @@ def client_authentication(server: AuthorizationServer, client: Client) -> tuple[
         raise OAuthError(f"`{client.auth_method}` needs a `client_secret` in the source's `oauth`.")
     if client.auth_method == "client_secret_post":
         return {"client_id": client.client_id, "client_secret": client.client_secret}, {}
-    pair = f"{quote_plus(client.client_id)}:{quote_plus(client.client_secret)}"
-    return {}, {"authorization": f"Basic {b64encode(pair.encode('ascii')).decode('ascii')}"}
+    # Not all servers read `+` as a space here, and those of the Python SDK want the id in the form too.
+    pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
+    return {"client_id": client.client_id}, {
+        "authorization": f"Basic {b64encode(pair.encode('ascii')).decode('ascii')}"
+    }
 
 
 def audience(server: AuthorizationServer) -> str:
