@@ -10,6 +10,7 @@ The authorization server rotates refresh tokens and ends a whole login when an o
 import asyncio
 import json
 import secrets
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx2
 import mcp.types as t
+import msgspec
 import uvicorn
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -281,9 +283,10 @@ class Place:
         self.url = url
         self.client = httpx2.AsyncClient(base_url=url, timeout=30)
         self.browsers: dict[str, httpx2.AsyncClient] = {}
+        self.keys = {"admin": KEY, **{name: f"key-of-{name}" for name in PEOPLE}}
 
     def headers(self, person: str) -> dict[str, str]:
-        return {"x-api-key": KEY if person == "admin" else f"key-of-{person}"}
+        return {"x-api-key": self.keys[person]}
 
     async def browser(self, person: str) -> httpx2.AsyncClient:
         """A browser in which somebody is signed in at the gateway."""
@@ -335,6 +338,19 @@ class Place:
     async def call(self, person: str, tool: str = "whoami") -> httpx2.Response:
         path = f"/api/v1/tools/{tool}/execute"
         return await self.client.post(path, json={"arguments": {}}, headers=self.headers(person))
+
+    async def expire(self, person: str) -> None:
+        """The tokens of a person are over by the clock; the server would still take them."""
+        connections = self.gateway.connections
+        _, held = await connections.credentials.read("far", person)
+        over = msgspec.structs.replace(held, tokens=msgspec.structs.replace(held.tokens, expires_at=time.time() - 1))
+        await connections.credentials.keep(over)
+
+    async def connections(self, person: str) -> dict[tuple[str, str | None], str]:
+        """The status of each connection that somebody sees."""
+        answer = await self.client.get("/api/v1/connections", headers=self.headers(person))
+        assert answer.status_code == 200, answer.text
+        return {(one["source"], one["principal"]): one["status"] for one in answer.json()["connections"]}
 
     async def close(self) -> None:
         for one in (self.client, *self.browsers.values()):

@@ -64,8 +64,10 @@ class Connections:
         on_change: LoginChanged,
     ) -> None:
         self.sources = connected_sources(settings)
-        self.credentials = CredentialStore(store, vault, secrets=settings.secrets, gateway_id=gateway_id)
         self.book = ConnectionBook(store, on_change=self._changed)
+        self.credentials = CredentialStore(
+            store, vault, secrets=settings.secrets, gateway_id=gateway_id, on_write=self.book.take
+        )
         self._store = store
         self._vault = vault
         self._on_change = on_change
@@ -141,7 +143,6 @@ class Connections:
             if source.is_for_machines:
                 return await self._machine(source, whose, oauth, NOTHING)
             raise
-        self.book.take(connection)
         if credentials.is_fresh:
             return credentials
         if credentials.tokens.refresh_token is not None:
@@ -183,7 +184,7 @@ class Connections:
             obtained_at=time.time(),
             after_refusal=after_refusal,
         )
-        self.book.take(await self.credentials.keep(credentials, wanted=wanted))
+        await self.credentials.keep(credentials, wanted=wanted)
         return credentials
 
     async def replace_refused(
@@ -270,9 +271,7 @@ class Connections:
         """Keep what a person's login gave."""
         before = self.book.get(connection_id(source.name, whose))
         wanted = NOTHING if before is None else msgspec.structs.replace(before.wanted, challenge=None)
-        connection = await self.credentials.keep(credentials, wanted=wanted, flow=flow)
-        self.book.take(connection)
-        return connection
+        return await self.credentials.keep(credentials, wanted=wanted, flow=flow)
 
     async def disconnect(self, source: ConnectedSource, whose: str) -> bool:
         """Forget a login, and end it at the server where that can be done. False: there was none."""

@@ -81,11 +81,15 @@ class Ended(Exception):
 class CredentialStore:
     """Credentials of all connections, by source and principal."""
 
-    def __init__(self, store: Store, vault: Vault, *, secrets: Secrets, gateway_id: str) -> None:
+    def __init__(
+        self, store: Store, vault: Vault, *, secrets: Secrets, gateway_id: str, on_write: Callable[[Connection], None]
+    ) -> None:
+        """`on_write`: told of each connection as it is on record now."""
         self._store = store
         self._vault = vault
         self._secrets = secrets
         self._gateway_id = gateway_id
+        self._on_write = on_write
         self._cached: OrderedDict[str, tuple[int, Credentials]] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[Credentials]] = {}
 
@@ -143,6 +147,7 @@ class CredentialStore:
 
     def remember(self, connection: Connection, credentials: Credentials) -> None:
         self.note(credentials)
+        self._on_write(connection)
         self._cached[connection.id] = (connection.version, credentials)
         self._cached.move_to_end(connection.id)
         if len(self._cached) > MOST_CACHED:
@@ -244,7 +249,9 @@ class CredentialStore:
     async def end(self, connection: Connection) -> None:
         """They are not good any more; others that somebody has put there meanwhile stay."""
         self.forget(connection.id)
-        await self._store.write(partial(tx.end_connection, connection))
+        ended = await self._store.write(partial(tx.end_connection, connection))
+        if ended is not None:
+            self._on_write(ended)
 
     async def _persist(self, script: Callable[[], Script[T]]) -> T:
         """Write what the server gave. It cannot be had again, so a store that is busy is asked for a while."""
