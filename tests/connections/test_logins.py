@@ -98,7 +98,8 @@ async def test_the_same_over_two_gateways(tmp_path: Path, postgres_url: str) -> 
         server.may_refresh.clear()
         calls = [asyncio.create_task(headers_of(place, "ann")) for _ in range(100) for place in (one, other)]
         await server.refreshing.wait()
-        await asyncio.sleep(0.2)  # long enough for the other gateway to begin a second one, if it would
+        buses = [place.gateway.store.bus for place in (one, other)]
+        await eventually_async(lambda: all("connection:far:ann" in bus.topics for bus in buses))
         server.may_refresh.set()
         found = {headers["authorization"] for headers in await asyncio.gather(*calls)}
         assert len(found) == 1
@@ -246,10 +247,11 @@ async def test_the_vault_gets_a_new_key_while_calls_run(tmp_path: Path) -> None:
             return count
 
         calling = [asyncio.create_task(call_on(person)) for person in ("ann", "bob")]
-        for _ in range(5):
+        for turn in range(5):
             rotated = await place.client.post("/api/v1/vault/rotate", headers=place.headers("admin"))
-            assert rotated.json()["resealed"] in (3, 4), rotated.text  # a refresh may have sealed one meanwhile
-            server.expire()
+            assert rotated.json()["resealed"] >= 2, rotated.text  # refreshes may have sealed the others meanwhile
+            if turn == 1:
+                server.expire()
         ends.set()
         assert all(await asyncio.gather(*calling))
         assert (await place.gateway.vault.status()).old == 0

@@ -80,6 +80,7 @@ class Connections:
                 redirect_uri=f"{settings.url}{CALLBACK_PATH}",
                 document_url=document_url,
                 is_mcp=source.is_mcp,
+                identity=_identity(settings),
             )
             for name, source in self.sources.items()
         }
@@ -206,11 +207,11 @@ class Connections:
         if credentials.tokens.access_token != sent:
             return credentials  # somebody refreshed it meanwhile
         if source.is_for_machines:
-            if credentials.after_refusal:
+            if credentials.is_refused_again:
                 return credentials
             wanted = Wanted(challenge=challenge, scopes=connection.wanted.scopes)
             return await self._machine(source, whose, oauth, wanted, after_refusal=True)
-        if credentials.tokens.refresh_token is None or credentials.after_refusal:
+        if credentials.tokens.refresh_token is None or credentials.is_refused_again:
             await self._want(source, whose, Wanted(challenge=challenge, scopes=connection.wanted.scopes))
             await self.credentials.end(connection)
             raise Ended
@@ -344,6 +345,20 @@ class SourceAuthorization:
         act = self._connections.step_up if refusal.kind == "scopes" else self._connections.replace_refused
         _, _, token = sent.get("authorization", "").partition(" ")
         return await act(self._source, self._principal, self._oauth, sent=token, challenge=refusal.challenge)
+
+
+def _identity(settings: Settings) -> Client | None:
+    """Who the gateway is at the provider that people sign in with, for `grant = "enterprise"`."""
+    oidc = settings.oidc
+    if oidc is None:
+        return None
+    return Client(
+        issuer=oidc.issuer,
+        client_id=oidc.client_id,
+        client_secret=oidc.client_secret,
+        auth_method="none" if oidc.client_secret is None else "client_secret_basic",
+        origin="config",
+    )
 
 
 def _client_id(source: ConnectedSource, issuer: str) -> str:

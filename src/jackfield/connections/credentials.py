@@ -37,6 +37,8 @@ MOST_CACHED = 200
 EARLY_SECONDS = 60.0
 EARLY_PART = 0.1
 """Tokens are refreshed so long before they end, or when so much of their life is left."""
+AGAIN_SECONDS = 10.0
+"""Tokens that are refused so soon after they replaced refused ones are not refreshed any more."""
 LEASE_MS = 45_000
 """Longer than a request to an authorization server may take."""
 WAIT_SECONDS = 50.0
@@ -55,12 +57,17 @@ class Credentials(Struct, frozen=True, kw_only=True):
     obtained_at: float
     """In seconds since 1970."""
     after_refusal: bool = False
-    """These tokens replace some that the server refused; if it refuses these too, only a new login helps."""
+    """These tokens replace some that the server refused."""
 
     @property
     def has_ended(self) -> bool:
         ends = self.tokens.expires_at
         return ends is not None and ends <= time.time()
+
+    @property
+    def is_refused_again(self) -> bool:
+        """If the server refuses these, others of the same login would not help."""
+        return self.after_refusal and time.time() < self.obtained_at + AGAIN_SECONDS
 
     @property
     def refresh_at(self) -> float | None:

@@ -33,7 +33,9 @@ class ConnectedSource(Struct, frozen=True, kw_only=True):
     @property
     def is_for_machines(self) -> bool:
         """No person is needed to get a token."""
-        return self.oauth.grant in ("client_credentials", "jwt_bearer", "workload")
+        if self.oauth.grant == "enterprise":
+            return self.oauth.token_file is not None
+        return self.oauth.grant != "code"
 
     def principal(self, name: str) -> str:
         """Under whose name this caller's connection is on record."""
