@@ -228,3 +228,40 @@ async def _many_things(place: Place, server: UpstreamServer, said: list[str]) ->
     for path in ("/api/v1/calls", "/api/v1/connections", "/api/v1/vault", "/api/v1/sources", "/readyz", "/metrics"):
         keep(await place.client.get(path, headers=place.headers("admin")))
     keep(await place.client.delete("/api/v1/connections/far", headers=place.headers("ann")))
+
+
+@requirement("ID-flow-call")
+async def test_a_call_waits_for_its_callers_login_and_runs_once(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server) as place:
+        await place.log_in("bob")
+        await place.listed()
+        waits = await place.call("ann")
+        assert waits.status_code == 202, waits.text
+        call = waits.json()
+        assert call["status"] == "pending_login"
+        link = call["login_url"]
+        assert link == f"{place.url}/connect/{call['call_id']}"
+        page = await (await place.browser("ann")).get(urlsplit(link).path)
+        assert "whoami" in page.text
+        assert (await place.press(link, "bob")).status_code == 403
+        done = await place.log_in("ann", link)
+        assert "whoami runs now" in done.text
+        record = await place.result("ann", call["call_id"])
+        assert (record["status"], record["result"]) == ("completed", "ann")
+        assert server.calls == {"ann": 1}
+        assert (await place.press(link, "ann")).status_code == 410
+
+
+@requirement("ID-flow-call")
+async def test_a_link_ends_with_its_call_also_between_the_two_servers(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server) as place:
+        await place.log_in("bob")
+        await place.listed()
+        call = (await place.call("ann")).json()
+        back = await place.callback(call["login_url"], "ann")
+        cancelled = await place.client.post(f"/api/v1/calls/{call['call_id']}/cancel", headers=place.headers("ann"))
+        assert cancelled.status_code == 200, cancelled.text
+        late = await (await place.browser("ann")).get(back)
+        assert late.status_code == 410
+        assert not await is_connected(place, "ann")
+        assert (await place.press(call["login_url"], "ann")).status_code == 410

@@ -339,6 +339,19 @@ class Place:
         path = f"/api/v1/tools/{tool}/execute"
         return await self.client.post(path, json={"arguments": {}}, headers=self.headers(person))
 
+    async def result(self, person: str, call_id: str) -> dict[str, Any]:
+        """The record of a call, once it is over."""
+        record: dict[str, Any] = {}
+
+        async def is_over() -> bool:
+            answer = await self.client.get(f"/api/v1/calls/{call_id}", headers=self.headers(person))
+            assert answer.status_code == 200, answer.text
+            record.update(answer.json()["call"])
+            return record["status"] in ("completed", "failed", "cancelled")
+
+        await eventually_async(is_over)
+        return record
+
     async def expire(self, person: str) -> None:
         """The tokens of a person are over by the clock; the server would still take them."""
         connections = self.gateway.connections
