@@ -7,9 +7,11 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -176,28 +178,34 @@ class Terminal:
         self.process = process
         self._line = line
         self.shown = ""
+        self._place = 0
 
     def until(self, text: str) -> None:
         """Read until this was shown, after what was waited for before."""
         end = time.monotonic() + WITHIN
-        start = len(self.shown)
-        while text not in self.shown[start:]:
+        while text not in self.shown[self._place :]:
             assert time.monotonic() < end, f"{text!r} was not shown:\n{self.shown}"
             ready, _, _ = select.select([self._line], [], [], 0.1)
             if ready:
                 self.shown += os.read(self._line, 65_536).decode(errors="replace").replace("\r\n", "\n")
+        self._place = self.shown.index(text, self._place) + len(text)
 
     def type(self, keys: str) -> None:
         os.write(self._line, keys.encode())
 
+    @property
+    def has_echo(self) -> bool:
+        """Whether the terminal itself shows what is typed, as a shell wants it."""
+        return bool(termios.tcgetattr(self._line)[3] & termios.ECHO)
+
 
 @contextmanager
-def terminal(desk: RunningGateway, *arguments: str) -> Iterator[Terminal]:
+def terminal(desk: RunningGateway, *arguments: str, **variables: str) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "jackfield.cli", *arguments],
         cwd=desk.folder,
-        env=clean_environment({"NO_COLOR": "1", "TERM": "xterm"}),
+        env=clean_environment({"NO_COLOR": "1", "TERM": "xterm", **variables}),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -230,7 +238,69 @@ def test_at_a_terminal_one_sees_the_past_who_thinks_and_what_comes_and_answers_b
 
 def test_ctrl_c_ends_a_chat_without_a_traceback(desk: RunningGateway) -> None:
     with terminal(desk, "chat", "desk") as seat:
-        seat.until("Type a message; Ctrl-D ends.")
+        seat.until("desk> ")
+        assert not seat.has_echo
         seat.process.send_signal(signal.SIGINT)
         assert seat.process.wait(WITHIN) == 130
+        assert seat.has_echo
         assert "Traceback" not in seat.shown
+
+
+@requirement("OPS-CLI-chat")
+def test_the_prompt_stays_below_what_others_write_and_keeps_what_is_half_typed(desk: RunningGateway) -> None:
+    with terminal(desk, "chat", "desk") as seat:
+        seat.until("/help lists commands, Ctrl-D ends.")
+        seat.type("half a sen")
+        seat.until("desk> half a sen")
+        body = {"content": "psst", "entityId": "Zoe"}
+        httpx2.post(f"{desk.url}/api/spaces/desk/messages", headers=desk.headers, json=body, timeout=10)
+        seat.until("Zoe: psst\n")
+        seat.until("wrote it down.\n")
+        seat.until("desk> half a sen")
+        seat.type("tence\n")
+        seat.until("desk> half a sentence\n")
+        seat.until("Clerk is thinking …")
+
+
+@requirement("OPS-CLI-chat")
+def test_at_the_prompt_there_are_commands_completion_and_what_was_typed_before(
+    desk: RunningGateway, tmp_path: Path
+) -> None:
+    with terminal(desk, "chat", "desk", XDG_STATE_HOME=str(tmp_path)) as seat:
+        seat.until("desk> ")
+        seat.type("/he\t\n")
+        seat.until("/quit       leave, as Ctrl-D does\n")
+        seat.type("/membres\n")
+        seat.until("There is no command '/membres'. Did you mean '/members'? See /help.\n")
+        seat.type("/members\n")
+        seat.until("  Clerk (agent)\n")
+        seat.type("/questions\n")
+        seat.until("  None.\n")
+        seat.type("ask Cl\t")
+        seat.until("desk> ask Clerk ")
+        seat.type("\n")
+        seat.until("Clerk: I heard you")
+        seat.type("/quit\n")
+        assert seat.process.wait(WITHIN) == 0
+        assert seat.has_echo
+    kept = tmp_path / "jackfield" / "chat_history"
+    assert kept.read_text(encoding="utf-8").splitlines()[-2:] == ["ask Clerk ", "/quit"]
+    assert kept.stat().st_mode & 0o777 == 0o600
+    with terminal(desk, "chat", "desk", XDG_STATE_HOME=str(tmp_path)) as seat:
+        seat.until("desk> ")
+        seat.type("\x1b[A\x1b[A")
+        seat.until("desk> ask Clerk ")
+
+
+@requirement("OPS-CLI-chat")
+def test_through_a_pipe_a_slash_is_a_message_like_any_other(desk: RunningGateway) -> None:
+    assert chat(desk, "/help\n").stdout.startswith("admin: /help\nClerk: I heard you")
+
+
+def test_a_terminal_that_cannot_move_its_cursor_has_no_prompt(desk: RunningGateway) -> None:
+    with terminal(desk, "chat", "desk", TERM="dumb") as seat:
+        seat.until("Type a message; Ctrl-D ends.")
+        assert seat.has_echo
+        seat.type("hello\n")
+        seat.until("Clerk: I heard you")
+        assert "desk>" not in seat.shown

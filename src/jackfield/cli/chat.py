@@ -1,17 +1,16 @@
 """`jackfield chat SPACE`: follow a space, send messages, answer the calls of agents.
 
-On a terminal until Ctrl-D. Lines from a pipe are sent one at a time, each when the agents have finished with the one
-before.
+On a terminal with a prompt, until Ctrl-D. Lines from a pipe are sent one at a time, each when the agents have finished
+with the one before.
 """
 
 import asyncio
 import os
-import stat
 import sys
 import time
 from argparse import Namespace
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
+from collections.abc import Coroutine
+from contextlib import aclosing, nullcontext
 from typing import Any
 from uuid import uuid4
 
@@ -19,11 +18,15 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.cli.chat_screen import Screen
+from jackfield.cli.line_editor import LineEditor
 from jackfield.cli.options import GATEWAY, UsageError, argument, command
-from jackfield.cli.output import escape
+from jackfield.cli.output import escape, table
+from jackfield.cli.prompt import Prompt
+from jackfield.cli.stdin_lines import stdin_lines
 from jackfield.cli.target import connect
-from jackfield.errors import JackfieldError
-from jackfield.protocol.lines import LineSplitter
+from jackfield.cli.typed_lines import TypedLines, history_path
+from jackfield.errors import JackfieldError, Refused
+from jackfield.model.text import nearest
 from jackfield.sdk import (
     AgentNotFound,
     AlreadyResolved,
@@ -36,8 +39,6 @@ from jackfield.sdk import (
 )
 
 HISTORY = 20
-READ_SIZE = 65_536
-MAX_LINE = 16 * 1024 * 1024
 POLL_SECONDS = 0.1
 QUIET_SECONDS = 0.4
 """How long all agents must be idle before they count as finished: one may be about to wake another."""
@@ -46,6 +47,13 @@ RECENT_CYCLES = 20
 YES = frozenset({"y", "yes", "confirm"})
 NO = frozenset({"n", "no", "reject"})
 JSON_WORDS = frozenset({"true", "false", "null"})
+COMMANDS = {
+    "/help": "show this",
+    "/members": "list who is in the space",
+    "/questions": "list the questions that wait for an answer here; yes, no or JSON answers the first",
+    "/quit": "leave, as Ctrl-D does",
+}
+KEYS = "Tab completes names and commands; the arrow keys move in the line and through what you typed before."
 
 
 class Question(Struct, frozen=True):
@@ -59,14 +67,16 @@ class Question(Struct, frozen=True):
 @command(
     """\
 Join a space: show its last messages and everything new, and send what you type. When an agent asks a question (with a
-tool such as confirmAction), answer yes, no, or JSON. Lines from a pipe are sent one at a time, each when the agents
-have finished with the one before.""",
+tool such as confirmAction), answer yes, no, or JSON. '/help' lists what else can be typed. What you type is kept for
+the arrow keys, in chat_history in the state folder ($XDG_STATE_HOME/jackfield), except lines that begin with a space.
+
+Lines from a pipe are sent one at a time, each when the agents have finished with the one before.""",
     argument("space", help="the space's id; 'jackfield spaces' lists them"),
     argument("--as", dest="entity", metavar="NAME", help="send as somebody else; needs an admin key"),
     argument("--wait", type=float, default=120, metavar="S", help="seconds to wait for the agents to finish (120)"),
     *GATEWAY,
     examples="""\
-  jackfield chat lobby                                        (until Ctrl-D)
+  jackfield chat lobby                                        (until /quit or Ctrl-D)
   echo "Book a hotel in Tokyo" | jackfield chat lobby
   printf 'Book a hotel in Tokyo\\nyes\\n' | jackfield chat lobby --as Ada""",
 )
@@ -74,11 +84,13 @@ async def chat(options: Namespace) -> int:
     if options.wait <= 0:
         raise UsageError("--wait takes a number of seconds greater than 0.")
     async with connect(options) as client:
-        session = Chat(client, options.space, entity=options.entity, live=sys.stdin.isatty() and sys.stdout.isatty())
-        await session.enter()
-        await _first_of(
-            session.watch(), session.send_live() if sys.stdin.isatty() else session.send_in_turn(options.wait)
-        )
+        is_live = sys.stdin.isatty() and sys.stdout.isatty()
+        session = Chat(client, options.space, entity=options.entity, live=is_live)
+        with session.prompt or nullcontext():
+            await session.enter()
+            await _first_of(
+                session.watch(), session.send_live() if sys.stdin.isatty() else session.send_in_turn(options.wait)
+            )
     return 0
 
 
@@ -103,10 +115,19 @@ class Chat:
         self._space = space
         self._entity = entity
         self._is_live = live
-        self._screen = Screen(live=live)
+        self._typed_lines = TypedLines(history_path())
+        self.prompt = self._make_prompt() if live and os.environ.get("TERM") != "dumb" else None
+        self._screen = Screen(live=live, write=self.prompt.write if self.prompt else None)
         self._seen = 0
         """Sequence number of the last event shown."""
         self._questions: list[Question] = []
+
+    def _make_prompt(self) -> Prompt:
+        return Prompt(f"{self._space}> ", LineEditor(self._typed_lines.read(), complete=self._completions))
+
+    def _completions(self, word: str, is_first: bool) -> list[str]:  # noqa: FBT001 - as `Complete` has it
+        known = [*self._screen.names, *(COMMANDS if is_first else ())]
+        return [name for name in known if word and name.casefold().startswith(word.casefold())]
 
     async def enter(self) -> None:
         """Show members, last messages and open questions."""
@@ -121,7 +142,8 @@ class Chat:
             await self._note_question(message)
         if self._is_live:
             others = ", ".join(f"{escape(m.name)} ({m.kind})" for m in members) or "nobody"
-            self._screen.note(f"In {self._space}: {others}. Type a message; Ctrl-D ends.")
+            more = "/help lists commands, Ctrl-D ends." if self.prompt else "Ctrl-D ends."
+            self._screen.note(f"In {self._space}: {others}. Type a message; {more}")
 
     async def watch(self) -> None:
         """Show events until the space is deleted."""
@@ -136,9 +158,46 @@ class Chat:
 
     async def send_live(self) -> None:
         """Send each line as it is typed."""
-        async with aclosing(stdin_lines()) as lines:
+        async with aclosing(self.prompt.lines() if self.prompt else stdin_lines()) as lines:
             async for line in lines:
-                await self._handle(line)
+                try:
+                    if not await self._handle_typed(line):
+                        return
+                except Refused as fault:
+                    self._screen.note(fault.message)
+
+    async def _handle_typed(self, line: str) -> bool:
+        """A line from the prompt: a command, or something to send. False: it was the last."""
+        if self.prompt is None:
+            await self._handle(line)
+            return True
+        self._typed_lines.add(line)
+        text = line.strip()
+        if text.startswith("//"):
+            await self._send(text[1:])
+        elif text.startswith("/"):
+            return await self._command(text.split()[0].casefold())
+        else:
+            await self._handle(line)
+        return True
+
+    async def _command(self, name: str) -> bool:
+        if name in ("/quit", "/exit"):
+            return False
+        if name == "/help":
+            rows = [*COMMANDS.items(), ("//…", "send a message that begins with a slash")]
+            lines = [*table(rows, indent="  "), f"  {KEYS}"]
+        elif name == "/members":
+            members = await self._client.spaces.members(self._space)
+            lines = [f"  {escape(member.name)} ({member.kind})" for member in members] or ["  Nobody."]
+        elif name == "/questions":
+            lines = [f"  {escape(one.tool)}  {one.call_id}" for one in self._questions] or ["  None."]
+        else:
+            hint = nearest(name, [*COMMANDS]) or " To send it as a message, begin with two slashes."
+            lines = [f"There is no command '{escape(name)}'.{hint} See /help."]
+        for line in lines:
+            self._screen.note(line)
+        return True
 
     async def send_in_turn(self, seconds: float) -> None:
         """Send each line when the agents have finished with the one before."""
@@ -242,39 +301,3 @@ def parse_answer(text: str) -> tuple[Any] | None:
         return (msgspec.json.decode(text),)
     except (msgspec.DecodeError, RecursionError):
         return None
-
-
-async def stdin_lines() -> AsyncGenerator[str, None]:
-    """The lines of stdin until it ends, read without a thread that would outlive the command."""
-    descriptor = sys.stdin.fileno()
-    splitter = LineSplitter(limit=MAX_LINE)
-    while chunk := await _read(descriptor):
-        for line in splitter.feed(chunk):
-            if isinstance(line, bytes):
-                yield _text(line)
-    if splitter.partial:
-        yield _text(splitter.partial)
-
-
-async def _read(descriptor: int) -> bytes:
-    """The next chunk, when there is one."""
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a file is always ready and cannot be polled
-        await _ready(descriptor)
-    return os.read(descriptor, READ_SIZE)
-
-
-async def _ready(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    try:
-        loop.add_reader(descriptor, lambda: None if ready.done() else ready.set_result(None))
-    except PermissionError:
-        return  # such as /dev/null: always ready
-    try:
-        await ready
-    finally:
-        loop.remove_reader(descriptor)
-
-
-def _text(line: bytes) -> str:
-    return line.decode(errors="replace").rstrip("\r")

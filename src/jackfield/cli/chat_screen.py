@@ -15,9 +15,13 @@ MAX_CHARS = 400
 class Screen:
     """Prints the events of one space, each once."""
 
-    def __init__(self, *, live: bool) -> None:
-        """`live`: a terminal. Shows activity and text as it is written, and not what the user typed."""
+    def __init__(self, *, live: bool, write: Callable[[str], None] | None = None) -> None:
+        """`live`: a terminal. Shows activity and text as it is written, and not what the user typed.
+
+        `write`: where it goes; stdout by default.
+        """
         self._is_live = live
+        self._write = write or _write
         self._names: dict[str, str] = {}
         self._thinking: set[str] = set()
         self._own: set[str] = set()
@@ -30,6 +34,11 @@ class Screen:
 
     def add_member(self, entity: str, name: str) -> None:
         self._names[entity] = name
+
+    @property
+    def names(self) -> list[str]:
+        """The members that are known."""
+        return list(dict.fromkeys(self._names.values()))
 
     def typed(self, message_id: str) -> None:
         """Do not echo a message that was typed here."""
@@ -97,9 +106,9 @@ class Screen:
         if self._writing is None and event.phase != "done":
             self._writing, self._written = event.stream_id, ""
             name = self._names.get(event.agent_entity_id or "", event.agent_entity_id or "")
-            _write(_message_line(name, ""))
+            self._write(_message_line(name, ""))
         if self._writing == event.stream_id and event.text is not None and event.text.startswith(self._written):
-            _write(escape(event.text[len(self._written) :]))
+            self._write(escape(event.text[len(self._written) :]))
             self._written = event.text
 
     def _complete(self, event: SpaceEvent, message: SpaceMessage) -> None:
@@ -112,7 +121,7 @@ class Screen:
             self.message(message)
 
     def _end_line(self, rest: str) -> None:
-        _write(f"{rest}\n")
+        self._write(f"{rest}\n")
         self._writing, waiting = None, self._waiting
         self._waiting = []
         self._print_lines(waiting)
@@ -122,7 +131,7 @@ class Screen:
             self._waiting += lines
             return
         for line in lines:
-            _write(f"{line}\n")
+            self._write(f"{line}\n")
 
 
 def _message_line(name: str, content: str) -> str:
