@@ -193,7 +193,6 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._line, keys.encode())
 
-    @property
     def has_echo(self) -> bool:
         """Whether the terminal itself shows what is typed, as a shell wants it."""
         return bool(termios.tcgetattr(self._line)[3] & termios.ECHO)
@@ -239,10 +238,10 @@ def test_at_a_terminal_one_sees_the_past_who_thinks_and_what_comes_and_answers_b
 def test_ctrl_c_ends_a_chat_without_a_traceback(desk: RunningGateway) -> None:
     with terminal(desk, "chat", "desk") as seat:
         seat.until("desk> ")
-        assert not seat.has_echo
+        assert not seat.has_echo()
         seat.process.send_signal(signal.SIGINT)
         assert seat.process.wait(WITHIN) == 130
-        assert seat.has_echo
+        assert seat.has_echo()
         assert "Traceback" not in seat.shown
 
 
@@ -282,7 +281,7 @@ def test_at_the_prompt_there_are_commands_completion_and_what_was_typed_before(
         seat.until("Clerk: I heard you")
         seat.type("/quit\n")
         assert seat.process.wait(WITHIN) == 0
-        assert seat.has_echo
+        assert seat.has_echo()
     kept = tmp_path / "jackfield" / "chat_history"
     assert kept.read_text(encoding="utf-8").splitlines()[-2:] == ["ask Clerk ", "/quit"]
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -300,7 +299,7 @@ def test_through_a_pipe_a_slash_is_a_message_like_any_other(desk: RunningGateway
 def test_a_terminal_that_cannot_move_its_cursor_has_no_prompt(desk: RunningGateway) -> None:
     with terminal(desk, "chat", "desk", TERM="dumb") as seat:
         seat.until("Type a message; Ctrl-D ends.")
-        assert seat.has_echo
+        assert seat.has_echo()
         seat.type("hello\n")
         seat.until("Clerk: I heard you")
         assert "desk>" not in seat.shown
