@@ -101,7 +101,7 @@ function Source({ source }: { source: SourceStatus }): ReactNode {
     <>
       <span className={`dot ${source.status}`} aria-hidden="true" />
       <span className="name">{inOneLine(source.name, 60)}</span>
-      <span className="quiet">{source.status === "up" ? source.tools : source.status}</span>
+      <span className="quiet">{source.status === "up" ? source.tools : source.status.replace("_", " ")}</span>
     </>
   );
   const said = [source.error, source.doing].filter((text) => typeof text === "string");

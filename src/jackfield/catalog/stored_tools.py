@@ -20,8 +20,16 @@ from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolN
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Tool, ToolKind
 from jackfield.outgoing import Outgoing
-from jackfield.settings import RESERVED_SOURCES, Settings, ToolSettings, is_source_name, parse_tool
+from jackfield.settings import (
+    RESERVED_SOURCES,
+    Settings,
+    ToolSettings,
+    check_connection,
+    is_source_name,
+    parse_tool,
+)
 from jackfield.sources import transactions as tool_tx
+from jackfield.sources.authorization import SourceLogins
 from jackfield.sources.base import Source
 from jackfield.sources.external import DeclaredSource, StoredSources
 from jackfield.sources.supervisor import SourceRegistry
@@ -40,8 +48,15 @@ class StoredTools:
     """The tools of the config's `[[tools]]` and of the store, by the source that lists them."""
 
     def __init__(
-        self, settings: Settings, *, store: Store, source_registry: SourceRegistry, outgoing: Outgoing
+        self,
+        settings: Settings,
+        *,
+        store: Store,
+        source_registry: SourceRegistry,
+        outgoing: Outgoing,
+        logins: SourceLogins | None = None,
     ) -> None:
+        self._settings = settings
         self._configured = {tool.name: tool for tool in settings.tools}
         self._configured_sources = frozenset(source.name for source in settings.sources) | settings.services.keys()
         self._store = store
@@ -50,7 +65,7 @@ class StoredTools:
         self._passed_over: set[str] = set()
         self._kept: dict[str, ToolSettings] = {}
         try:
-            self._sources = StoredSources(self._listed_by, outgoing)
+            self._sources = StoredSources(self._listed_by, outgoing, logins)
         except ConfigError as fault:
             raise ConfigError(f"{settings.path}: {fault}") from None
         self._loading = asyncio.Lock()
@@ -150,7 +165,9 @@ class StoredTools:
         One that a tool server declares is judged as a foreign one.
         """
         try:
-            tool = parse_tool(dict(raw), where=f"Tool '{raw.get('name', '?')}'")
+            where = f"Tool '{raw.get('name', '?')}'"
+            tool = parse_tool(dict(raw), where=where)
+            check_connection(tool, self._settings.sources, where=where)
         except ConfigError as fault:
             raise BadRequest(fault.message) from None
         if not _NAME.fullmatch(tool.name):

@@ -362,6 +362,8 @@ def check_source(report: SourceReport) -> Iterator[Finding]:
             counts = {"resource": report.resources, "template": report.templates, "prompt": report.prompts}
             more = "".join(f", {counted(count, what)}" for what, count in counts.items() if count)
             yield ok(subject, f"{report.kind}, {counted(report.tools, 'tool')}{more}")
+    elif report.status == "login_needed":
+        yield warning(subject, report.error or "It needs a login.")
     elif report.status == "down":
         text = f"{report.error or 'It is down.'}{_last_stderr(report)}"
         yield fault(subject, text, f"Correct [sources.{report.name}] or its target.")

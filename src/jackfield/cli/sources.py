@@ -2,7 +2,7 @@
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jackfield.cli.options import CONFIG, GATEWAY, JSON, YES, UsageError, argument, command
 from jackfield.cli.output import (
@@ -30,7 +30,7 @@ MAX_LINES = 1000
     """\
 List the tool sources: status, number of tools, when last checked, error.
 
-exit codes: 0 all are up, 1 one of them is down or faulty""",
+exit codes: 0 all are up, 1 one of them is down, faulty or needs a login""",
     argument("name", nargs="?", metavar="NAME", help="show this source in detail; needs an admin key"),
     argument("--refresh", action="store_true", help="reload every source first, bypassing caches"),
     JSON,
@@ -50,7 +50,9 @@ async def sources(options: Namespace) -> int:
             print_either(options, {"source": source}, source_lines(source))
             return 0 if source.status == "up" else 1
         states = await client.tools.scenarios()
-    print_either(options, {"sources": states}, state_lines(states))
+        reports = (await client.ready()).sources if any(state.error for state in states) else ()
+    statuses = {report.name: report.status for report in reports}
+    print_either(options, {"sources": states}, state_lines(states, statuses))
     return 0 if all(state.available and not state.error for state in states) else 1
 
 
@@ -58,7 +60,7 @@ def source_lines(source: SourceInfo) -> Iterator[str]:
     """One source in detail."""
     yield f"{style(escape(source.name), 'bold')}  {source.kind}, {source.origin}"
     since = f" since {source.since}" if source.since else ""
-    yield f"{source.status if source.status == 'up' else style(source.status, 'red')}{since}"
+    yield f"{source.status if source.status == 'up' else style(source.status.replace('_', ' '), 'red')}{since}"
     yield from (escape(text) for text in (source.error, source.doing) if text)
     faults = (fault for fault in source.faults if fault not in (source.error or ""))
     yield from (f"{style('fault', 'yellow')}: {escape(fault)}" for fault in faults)
@@ -73,14 +75,14 @@ def source_lines(source: SourceInfo) -> Iterator[str]:
         yield from (f"  {escape(line)}" for line in source.stderr)
 
 
-def state_lines(states: Sequence[ScenarioState]) -> list[str]:
-    """Name, status, number of tools, last check, error."""
+def state_lines(states: Sequence[ScenarioState], statuses: Mapping[str, str]) -> list[str]:
+    """Name, status, number of tools, last check, error. `statuses`: as the gateway calls them, where it says."""
     if not states:
         return ["No sources. Add one to the config: [sources.NAME]."]
     rows = [
         (
             escape(state.scenario),
-            _status(state),
+            _status(state, statuses.get(state.scenario)),
             str(state.tool_count),
             state.last_checked or "never",
             escape(state.error or ""),
@@ -90,7 +92,9 @@ def state_lines(states: Sequence[ScenarioState]) -> list[str]:
     return table(rows, header=("NAME", "STATUS", "TOOLS", "CHECKED", "ERROR"), styles=("bold", "", "dim", "dim"))
 
 
-def _status(state: ScenarioState) -> str:
+def _status(state: ScenarioState, status: str | None) -> str:
+    if status == "login_needed":
+        return style("login needed", "yellow")
     if state.available:
         return style("faulty", "yellow") if state.error else "up"
     return style("down", "red")

@@ -118,7 +118,8 @@ def problem_lines(readiness: Readiness) -> list[str]:
     for source in readiness.sources:
         if source.status != "up":
             why = f": {escape(source.error)}" if source.error and source.status != "faulty" else ""
-            lines.append(f"{style(f'{source.name} is {source.status}', 'red')}{why}")
+            state = "waiting for a login" if source.status == "login_needed" else source.status
+            lines.append(f"{style(f'{source.name} is {state}', 'red')}{why}")
         lines += [f"{style(source.name, 'yellow')}: {escape(fault)}" for fault in source.faults]
     lines += [f"{style('note', 'yellow')}: {escape(notice.message)}" for notice in readiness.notices]
     return ["", *lines] if lines else []

@@ -29,7 +29,7 @@ from jackfield.sessions.registry import SessionRegistry
 from jackfield.settings import Settings
 from jackfield.settings.types import AgentSettings, ResponsesSettings
 from jackfield.sources.base import Source, SourceContext
-from jackfield.sources.kinds import make_source
+from jackfield.sources.kinds import make_configured
 from jackfield.sources.mcp.options import McpOptions
 from jackfield.sources.mcp.source import McpSource, server_of_a_request
 from jackfield.sources.supervisor import SourceRegistry
@@ -108,7 +108,7 @@ def mute_agents(settings: Settings) -> Iterator[tuple[str, str]]:
 def configured_sources(settings: Settings, source_context: SourceContext) -> list[Source]:
     """A source for every `[sources.NAME]`."""
     try:
-        return [make_source(source.kind, source.name, source.options, source_context) for source in settings.sources]
+        return [make_configured(source, source_context) for source in settings.sources]
     except ConfigError as fault:
         raise ConfigError(f"{settings.path}: {fault}") from None
 

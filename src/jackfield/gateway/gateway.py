@@ -134,7 +134,11 @@ class Gateway:
         self.cluster = Cluster()
         self.links = SignedLinks(self.cluster, base_url=settings.url)
         self.stored_tools = StoredTools(
-            settings, store=self.store, source_registry=self.source_registry, outgoing=self.outgoing
+            settings,
+            store=self.store,
+            source_registry=self.source_registry,
+            outgoing=self.outgoing,
+            logins=self.connections,
         )
         self._executor = Executor(
             catalog=self.catalog,

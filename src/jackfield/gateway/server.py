@@ -64,6 +64,8 @@ def banner(gateway: Gateway) -> str:
     for source in gateway.source_registry.statuses():
         if source.status is SourceState.DOWN:
             lines.append(f"  down  source '{source.name}': {source.error}")
+        if source.status is SourceState.LOGIN_NEEDED:
+            lines.append(f"  login source '{source.name}': {source.error}")
         if source.status is SourceState.STARTING:
             doing = f" {source.doing}" if source.doing else ""
             lines.append(f"  wait  source '{source.name}' is still starting; its tools appear when it is up.{doing}")

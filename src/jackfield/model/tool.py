@@ -199,6 +199,8 @@ class HttpExecution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     url: str
     method: str = "POST"
     headers: dict[str, str] = {}
+    connection: str | None = None
+    """The source whose login its requests are made with."""
 
 
 class Example(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

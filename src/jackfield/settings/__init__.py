@@ -12,7 +12,14 @@ from jackfield.settings.loading import (
     load_local,
     load_settings,
 )
-from jackfield.settings.tools import RESERVED_SOURCES, ToolOverride, ToolSettings, is_source_name, parse_tool
+from jackfield.settings.tools import (
+    RESERVED_SOURCES,
+    ToolOverride,
+    ToolSettings,
+    check_connection,
+    is_source_name,
+    parse_tool,
+)
 from jackfield.settings.types import KeySettings, ResponsesSettings, ServerSettings
 
 __all__ = [
@@ -25,6 +32,7 @@ __all__ = [
     "Settings",
     "ToolOverride",
     "ToolSettings",
+    "check_connection",
     "find_config",
     "is_source_name",
     "listens_on_all",

@@ -26,7 +26,14 @@ from jackfield.settings.identity import (
     check_scopes,
 )
 from jackfield.settings.parsing import parse_config
-from jackfield.settings.tools import RESERVED_SOURCES, SourceSettings, ToolSettings, parse_source, parse_tool
+from jackfield.settings.tools import (
+    RESERVED_SOURCES,
+    SourceSettings,
+    ToolSettings,
+    check_connection,
+    parse_source,
+    parse_tool,
+)
 from jackfield.settings.types import (
     AgentSettings,
     ApprovalSettings,
@@ -369,6 +376,8 @@ def _check(settings: Settings) -> None:
     if twice is not None:
         raise ConfigError(f"{where}: two [[tools]] have the name '{twice}'. Rename one of them.")
     _check_auth(settings, where=f"{where}: auth")
+    for tool in settings.tools:
+        check_connection(tool, settings.sources, where=f"{where}: the tool '{tool.name}'")
     for group in settings.groups:
         if not is_group_name(group):
             raise ConfigError(

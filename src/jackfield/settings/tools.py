@@ -1,6 +1,7 @@
 """`[sources.NAME]` and `[[tools]]`, which the API takes in the same form."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,25 @@ def parse_override(where: str, value: Any) -> ToolOverride:
     override = parse_config(snake_keys(value), ToolOverride, where=where)
     parse_config(override.metadata, Metadata, where=f"{where}.metadata")
     return override
+
+
+def check_connection(tool: ToolSettings, sources: Iterable[SourceSettings], *, where: str) -> None:
+    """Raises `ConfigError` where the tool uses the login of a source that has none."""
+    wanted = None if tool.execution is None else tool.execution.connection
+    if wanted is None:
+        return
+    known = {source.name: source for source in sources}
+    if wanted not in known:
+        names = ", ".join(name for name, source in known.items() if source.auth != "none") or "none"
+        raise ConfigError(
+            f"{where}.execution.connection names the source '{wanted}', which is not in [sources]. "
+            f"Sources with a login: {names}."
+        )
+    if known[wanted].auth == "none":
+        raise ConfigError(
+            f"{where}.execution.connection names the source '{wanted}', which has no login. "
+            f'Add auth = "shared" or auth = "user" to [sources.{wanted}].'
+        )
 
 
 def parse_tool(raw: dict[str, Any], *, where: str) -> ToolSettings:

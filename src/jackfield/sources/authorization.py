@@ -6,15 +6,22 @@ only a person can help; the call that needed it then waits as `pending_login`. W
 sources are told by `SourceRegistry.login_changed`.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import NoReturn, Protocol, TypeVar
 
+from msgspec import Raw
+from msgspec.structs import replace
+
 from jackfield.errors import LoginNeeded
+from jackfield.model.call import Done, Failed
+from jackfield.model.redaction import SecretForms
 from jackfield.outgoing.urls import named_origin
 
 MOST_SENDS = 3
 """How often one request is sent that the server refuses before it acts; each time with other headers."""
+_HEADER = "authorization"
+Result = TypeVar("Result")
 
 
 class Authorization(Protocol):
@@ -77,6 +84,39 @@ class WithoutLogin:
         raise LoginNeeded(f"Source '{self._source}' needs a login.", source=self._source, principal="")
 
 
+class KnownLogin:
+    """A login whose tokens are kept out of what the server says: it may show a request as it got it."""
+
+    def __init__(self, login: Authorization) -> None:
+        self._login = login
+        self._tokens: tuple[str, ...] = ()
+        """The last ones, the newest first."""
+        self._secrets = SecretForms(())
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        headers = await self._login.headers(method, url)
+        token = next((value.partition(" ")[2] for name, value in headers.items() if name.lower() == _HEADER), "")
+        if token and token not in self._tokens:
+            self._tokens = (token, *self._tokens[:1])
+            self._secrets = SecretForms(self._tokens)
+        return headers
+
+    async def refused(self, status: int, headers: Mapping[str, str], *, sent: Mapping[str, str]) -> bool:
+        return await self._login.refused(status, headers, sent=sent)
+
+    def cleaned(self, outcome: Result) -> Result:
+        """The outcome without the tokens."""
+        match outcome:
+            case Done(result=result) if (shown := self._secrets.json(result)) is not result:
+                return replace(outcome, result=shown)
+            case Failed(message=message, result=None):
+                return replace(outcome, message=self._secrets.text(message))
+            case Failed(message=message, result=Raw() as result):
+                return replace(outcome, message=self._secrets.text(message), result=self._secrets.json(result))
+            case _:
+                return outcome
+
+
 class Answered(Protocol):
     """The head of an HTTP response."""
 
@@ -129,6 +169,31 @@ def is_refusal(response: Answered, *, of: str) -> bool:
     else:
         wants_other = response.status == HTTPStatus.UNAUTHORIZED
     return wants_other and named_origin(response.url) == named_origin(of)
+
+
+def with_login(headers: Mapping[str, str], login: Mapping[str, str]) -> dict[str, str]:
+    """Headers with those of a login over them, whatever the case of their names."""
+    taken = {name.lower() for name in login}
+    return {**{name: value for name, value in headers.items() if name.lower() not in taken}, **login}
+
+
+async def listing_logins(source: str, logins: SourceLogins, *, last_user: str | None) -> AsyncIterator[Authorization]:
+    """The logins with which a source's list is tried to be read, one after the other.
+
+    The one for all, else none; or first none, then the callers' own that were made or used last.
+    """
+    without = WithoutLogin(source)
+    if not logins.is_per_user(source):
+        shared = logins.of(source, "")
+        if shared is not None:
+            yield shared
+        yield without
+        return
+    yield without
+    for principal in dict.fromkeys((last_user, await logins.last_principal(source))):
+        own = None if principal is None else logins.of(source, principal)
+        if own is not None:
+            yield own
 
 
 def how_to_log_in(source: str, *, is_per_user: bool) -> str:

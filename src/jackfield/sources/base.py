@@ -179,6 +179,7 @@ class Source(Protocol):
     """Seed 001: which kind of tools this source executes."""
     max_concurrency: int | None
     """How many calls it takes at once; None means as many as come."""
+    # A source whose requests are made with `SourceContext.logins` has `uses_login = True` besides.
 
     async def open(self) -> None:
         """Make ready (connect, build an index). Raises to say that the source is down; retried later."""

@@ -11,6 +11,7 @@ from jackfield.errors import ConfigError
 from jackfield.model.call import Failed, Outcome, done
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.outgoing import Outgoing
+from jackfield.sources.authorization import SourceLogins
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.http import HttpSource
 
@@ -104,9 +105,9 @@ ListedBy = Callable[[str], tuple[Tool, ...]]
 class StoredSources:
     """One source for each way in which such a tool is executed."""
 
-    def __init__(self, listed_by: ListedBy, outgoing: Outgoing) -> None:
+    def __init__(self, listed_by: ListedBy, outgoing: Outgoing, logins: SourceLogins | None = None) -> None:
         self._outgoing = outgoing
-        self._http = HttpSource(listed_by("http"), outgoing)
+        self._http = HttpSource(listed_by("http"), outgoing, logins)
         self._others = (
             InternalSource(listed_by("internal")),
             OthersSource("external", listed_by("external")),

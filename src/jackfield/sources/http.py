@@ -6,7 +6,8 @@ redirects to may not.
 """
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, quote
@@ -21,6 +22,7 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.outgoing import Outgoing, OutgoingError, OutgoingResponse, OutgoingTimedOut
 from jackfield.outgoing.errors import OutgoingBadUrl
 from jackfield.outgoing.urls import parse_url
+from jackfield.sources.authorization import KnownLogin, NoLogins, SourceLogins, send_authorized, with_login
 from jackfield.sources.base import Invocation, Listing
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -32,10 +34,11 @@ class HttpSource:
     kind: ClassVar[str] = "http"
     tool_kind: ClassVar[ToolKind] = ToolKind.INTERNAL
 
-    def __init__(self, tools: tuple[Tool, ...], outgoing: Outgoing) -> None:
+    def __init__(self, tools: tuple[Tool, ...], outgoing: Outgoing, logins: SourceLogins | None = None) -> None:
         self.name = "http"
         self.max_concurrency: int | None = None
         self._outgoing = outgoing
+        self._logins = logins or NoLogins()
         self.replace(tools)
 
     def replace(self, tools: tuple[Tool, ...], *, foreign: frozenset[str] = frozenset()) -> None:
@@ -62,15 +65,9 @@ class HttpSource:
             return Failed("tool_not_found", f"There is no HTTP tool '{invocation.tool.name}' in the config.")
         try:
             message = message_of(template, invocation.arguments)
-            answer = await self._outgoing.request(
-                template.method,
-                message.url,
-                headers=template.headers,
-                params=message.params,
-                json=message.json,
-                timeout=invocation.timeout_ms / 1000,
-                named_by=None if invocation.tool.name in self._foreign else template.url,
-            )
+            if template.connection is not None:
+                return await self._execute_with_login(template, message, invocation, template.connection)
+            answer = await self._send(template, message, invocation, invocation.timeout_ms / 1000)
         except OutgoingTimedOut:
             return timed_out(invocation)
         except (OutgoingError, Unfillable) as fault:
@@ -79,6 +76,41 @@ class HttpSource:
 
     async def close(self) -> None:
         """Nothing to do: the connections are `Outgoing`'s."""
+
+    async def _execute_with_login(
+        self, template: "HttpTemplate", message: "HttpMessage", invocation: Invocation, source: str
+    ) -> Outcome:
+        """Raises `LoginNeeded`."""
+        authorization = self._logins.of(source, invocation.principal)
+        if authorization is None:
+            return Failed("source_unavailable", f"Source '{source}', whose login this tool uses, has none any more.")
+        end = time.monotonic() + invocation.timeout_ms / 1000
+        known = KnownLogin(authorization)
+
+        def send(login: Mapping[str, str]) -> Awaitable[OutgoingResponse]:
+            left = max(end - time.monotonic(), 0.001)
+            return self._send(template, message, invocation, left, headers=with_login(template.headers, login))
+
+        return known.cleaned(outcome_of(await send_authorized(known, template.method, message.url, send)))
+
+    async def _send(
+        self,
+        template: "HttpTemplate",
+        message: "HttpMessage",
+        invocation: Invocation,
+        seconds: float,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> OutgoingResponse:
+        return await self._outgoing.request(
+            template.method,
+            message.url,
+            headers=template.headers if headers is None else headers,
+            params=message.params,
+            json=message.json,
+            timeout=seconds,
+            named_by=None if invocation.tool.name in self._foreign else template.url,
+        )
 
 
 def outcome_of(answer: OutgoingResponse) -> Outcome:
@@ -148,6 +180,8 @@ class HttpTemplate(Struct, frozen=True, kw_only=True):
     method: str
     url: str
     headers: dict[str, str]
+    connection: str | None = None
+    """The source whose login it uses."""
     places: frozenset[str]
     fixed: frozenset[str]
     """The query parameters that the url sets itself; an argument does not set them again."""
@@ -182,6 +216,7 @@ def template_of(tool: Tool) -> HttpTemplate:
         method=method,
         url=url,
         headers=execution.headers,
+        connection=execution.connection,
         places=frozenset(_PLACE.findall(url)),
         fixed=frozenset(name for name, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True)),
     )

@@ -7,6 +7,8 @@ A package adds a kind with the entry-point group `jackfield.sources`: its name i
 from collections.abc import Mapping
 from typing import Any
 
+from jackfield.errors import ConfigError
+from jackfield.settings.tools import SourceSettings
 from jackfield.sources.base import Factory, Source, SourceContext
 from jackfield.sources.files import files_source
 from jackfield.sources.manifest.source import manifest_source
@@ -23,6 +25,19 @@ OURS: Mapping[str, Factory] = {
     "openapi": openapi_source,
     "skills": skills_source,
 }
+
+
+def make_configured(source: SourceSettings, source_context: SourceContext) -> Source:
+    """The source that the config describes. Raises `ConfigError`, also where it cannot have the login it wants."""
+    made = make_source(source.kind, source.name, source.options, source_context)
+    if source.auth == "none":
+        return made
+    if not getattr(made, "uses_login", False):
+        raise ConfigError(
+            f"sources.{source.name}.auth is '{source.auth}', but this source makes no requests that a login could go with: only "
+            "'mcp' over HTTP or SSE and 'openapi' have logins. Remove it."
+        )
+    return made
 
 
 def make_source(kind: str, name: str, options: dict[str, Any], source_context: SourceContext) -> Source:

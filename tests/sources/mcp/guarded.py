@@ -1,4 +1,4 @@
-"""An MCP server that takes bearer tokens, and logins as a source is lent them. All in the test's own loop.
+"""An MCP server that takes bearer tokens, in the test's own loop.
 
 async with guarded(app, people={"token-a": "ann"}) as server:     # `app` is any ASGI application
     server.url, server.requests, server.open_to_all, …
@@ -6,7 +6,7 @@ async with guarded(app, people={"token-a": "ann"}) as server:     # `app` is any
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -20,14 +20,12 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jackfield.errors import LoginNeeded
 from tests.harness.process import free_port
 from tests.waiting import eventually_async
 
 Ctx = ServerRequestContext[Any, Any]
 whose: ContextVar[str] = ContextVar("whose", default="nobody")
 """Whose token the request being answered has."""
-SHARED = "everybody"
 
 
 class Seen(Struct, frozen=True):
@@ -137,55 +135,6 @@ async def guarded(app: ASGIApp, people: dict[str, str]) -> AsyncIterator[Guarded
     finally:
         server.should_exit = True
         await serving
-
-
-class Login:
-    """One principal's login at the guarded server. A refused token is replaced once by `fresh`, if there is one."""
-
-    def __init__(self, source: str, principal: str, token: str | None) -> None:
-        self.source, self.principal, self.token = source, principal, token
-        self.fresh: str | None = None
-        self.refusals: list[tuple[int, str]] = []
-
-    async def headers(self, method: str, url: str) -> Mapping[str, str]:  # noqa: ARG002 - the promise's shape
-        await asyncio.sleep(0)
-        if self.token is None:
-            raise self._needed()
-        return {"Authorization": f"Bearer {self.token}"}
-
-    async def refused(self, status: int, headers: Mapping[str, str], *, sent: Mapping[str, str]) -> bool:
-        self.refusals.append((status, headers.get("www-authenticate", "")))
-        if self.token is not None and sent["Authorization"] != f"Bearer {self.token}":
-            return True
-        if self.fresh is None:
-            raise self._needed()
-        self.token, self.fresh = self.fresh, None
-        return True
-
-    def _needed(self) -> LoginNeeded:
-        return LoginNeeded(f"'{self.source}' needs a login.", source=self.source, principal=self.principal)
-
-
-class Logins:
-    """The logins of sources; `user` ones by principal, a shared one under `SHARED`."""
-
-    def __init__(self, source: str, **tokens: str) -> None:
-        self._source = source
-        self.last: str | None = None
-        self.of_principal = {name: Login(source, name, token) for name, token in tokens.items()}
-
-    def of(self, source: str, principal: str) -> Login | None:
-        if source != self._source:
-            return None
-        name = SHARED if SHARED in self.of_principal else principal
-        return self.of_principal.setdefault(name, Login(source, name, None))
-
-    def is_per_user(self, source: str) -> bool:
-        return source == self._source and SHARED not in self.of_principal
-
-    async def last_principal(self, source: str) -> str | None:
-        assert source == self._source
-        return self.last
 
 
 class People:

@@ -19,14 +19,17 @@ from jackfield.model.call import Done, Outcome
 from jackfield.model.tool import CallKind, Tool
 from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Begun, CompletionRequest, Look, TaskUse
+from jackfield.sources.kept_listings import KeptListings
 from jackfield.sources.mcp import sessions
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.supervisor import SourceRegistry, SourceState, SourceStatus
+from jackfield.store import open_store
 from tests.mcp.task_upstream import CORE, MODERN, TaskUpstream, task_upstream
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
-from tests.sources.mcp.guarded import SHARED, GuardedServer, Logins, People, guarded
+from tests.sources.logins import SHARED, Logins
+from tests.sources.mcp.guarded import GuardedServer, People, guarded
 from tests.sources.network import surroundings_in
 from tests.waiting import eventually_async
 
@@ -43,7 +46,8 @@ class Place:
     def __init__(self, folder: Path, outgoing: Outgoing, logins: Logins, options: dict[str, Any]) -> None:
         self.changes = 0
         self.registry = SourceRegistry(on_listing=lambda: None)
-        given = surroundings_in(folder, outgoing=outgoing, changed=self._changed, logins=logins)
+        kept = options.pop("kept", KeptListings())
+        given = surroundings_in(folder, outgoing=outgoing, changed=self._changed, logins=logins, kept=kept)
         self.source = McpSource("far", parse_options(options, where="sources.far"), given)
         self.logins = logins
 
@@ -363,6 +367,40 @@ async def test_a_hidden_list_is_read_as_soon_as_somebody_has_a_login(tmp_path: P
         logins.of_principal[principal].token = None
         at.registry.login_changed("far", None if is_shared else "ann", is_over=True)
         await eventually_async(lambda: at.status.status is SourceState.LOGIN_NEEDED)
+
+
+@requirement("ID-upstream-hidden-list")
+async def test_a_hidden_list_outlives_a_restart_and_its_calls_are_taken(tmp_path: Path) -> None:
+    store = open_store("memory:", folder=tmp_path, data=tmp_path)
+    await store.open()
+    logins = two_logins()
+    logins.last = "ann"
+    async with guarded(People().app, PEOPLE) as server:
+        async with place(tmp_path, server.url, logins, kept=KeptListings(store)) as at:
+            before = await at.source.refresh()
+            assert before.login_needed is None
+        for login in logins.of_principal.values():
+            login.token = None
+        async with place(tmp_path, server.url, logins, kept=KeptListings(store)) as at:
+            await at.registry.add(at.source)
+            await eventually_async(lambda: at.status.status is SourceState.LOGIN_NEEDED)
+            [(_, listing)] = at.registry.listings()
+            assert listing.tools == before.tools
+            assert listing.resources == before.resources
+            invocation = replace(invocation_of(before.tools[0]), principal="bob")
+            with pytest.raises(LoginNeeded):
+                await at.registry.execute("far", invocation)
+            logins.of_principal["bob"].token = "token-bob"
+            assert isinstance(await at.registry.execute("far", invocation), Done)
+    await store.close()
+
+
+@requirement("ID-upstream-own-token")
+async def test_a_token_that_the_server_says_is_in_no_outcome(tmp_path: Path) -> None:
+    people = People()
+    async with guarded(people.app, PEOPLE) as server, place(tmp_path, server.url, two_logins()) as at:
+        server.people = {"token-ann": "it was token-ann"}
+        assert await at.said("ann") == "it was [redacted]"
 
 
 @requirement("ID-upstream-no-login-elsewhere")

@@ -58,7 +58,8 @@ class Service:
     def __init__(self, upstream: Upstream, outgoing: Outgoing, folder: Path, options: dict[str, Any]) -> None:
         self.upstream = upstream
         self.changes = asyncio.Event()
-        source_context = surroundings_in(folder, outgoing=outgoing, changed=self._changed)
+        lent = {name: options.pop(name) for name in ("logins", "kept") if name in options}
+        source_context = surroundings_in(folder, outgoing=outgoing, changed=self._changed, **lent)
         given = {} if "file" in options else {"url": f"{upstream.url}/openapi.json"}
         self.source: OpenApiSource = openapi_source("shop", {**given, **options}, source_context)
         self.tools: dict[str, Tool] = {}

@@ -59,6 +59,8 @@ class ManifestOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         execution = self.executions.get(tool.name) or self.execution
         if execution is None:
             return None
+        if execution.connection is not None:
+            raise ConfigError(f"The execution of '{tool.name}' has a connection, which is for [[tools]]. Remove it.")
         if "://" in execution.url and "{" in urlsplit(execution.url).netloc:
             raise ConfigError(
                 f"The execution of '{tool.name}' has a {{place}} in its host. Use places in the path only."

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing
 
-from jackfield.errors import LoginNeeded
+from jackfield.errors import LoginNeeded, SourceUnavailable
 from jackfield.outgoing import (
     Outgoing,
     OutgoingBadAnswer,
@@ -73,6 +73,8 @@ class HttpTransport:
             return await send_authorized(self._authorization, method, url, send, drop=StreamedResponse.aclose)
         except LoginNeeded as needed:
             raise LoginRequired(needed) from None
+        except SourceUnavailable as fault:  # the login's own server cannot be reached
+            raise NotDelivered(fault.message) from None
 
     async def _send_once(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None

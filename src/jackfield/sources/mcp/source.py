@@ -6,7 +6,7 @@ down, and the supervisor tries again with growing pauses.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -19,7 +19,7 @@ from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.outgoing import OutgoingError
 from jackfield.protocol.jsonrpc import RpcError
-from jackfield.sources.authorization import Authorization, NoLogins, WithoutLogin, how_to_log_in
+from jackfield.sources.authorization import Authorization, KnownLogin, NoLogins, WithoutLogin, how_to_log_in
 from jackfield.sources.base import (
     NO_COMPLETION,
     About,
@@ -41,7 +41,7 @@ from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.listing import McpListing, may_be_repeated, mcp_listing
 from jackfield.sources.mcp.login_listing import LoginListing
 from jackfield.sources.mcp.offers import with_offers
-from jackfield.sources.mcp.options import STDIO, McpOptions, parse_options
+from jackfield.sources.mcp.options import HTTP, SSE, STDIO, McpOptions, parse_options
 from jackfield.sources.mcp.reading import completion_of, completion_params, contents_of, messages_of
 from jackfield.sources.mcp.results import outcome_of
 from jackfield.sources.mcp.sessions import PrincipalSessions, ServerSession
@@ -137,19 +137,22 @@ class McpSource:
                 kept=source_context.kept,
             )
         self._logins = logins
+        self.uses_login = options.carrier in (HTTP, SSE)
         self._offered = McpListing()
         self._names: frozenset[str] | None = None
         """None: nothing was ever listed, so nobody knows which tools there are."""
         self._task_only: set[str] = set()
         """Tools that a server of 2026-07-28 refused to run but as a task; its list does not say so."""
 
-    def _session_with(self, authorization: Authorization | None) -> ServerSession:
+    def _session_with(self, authorization: Authorization) -> ServerSession:
         """A session whose requests have this login. What its server says outside calls is nobody else's."""
-        transport = partial(self._make_transport, authorization=authorization)
-        return ServerSession(self.name, self._make_upstream(transport), user=self._request_refresh)
+        login = KnownLogin(authorization)
+        upstream = self._make_upstream(partial(self._make_transport, authorization=login))
+        return ServerSession(self.name, upstream, user=self._request_refresh, login=login)
 
     def _session_of(self, principal: str) -> ServerSession:
-        session = self._session_with(self._logins.of(self.name, principal))
+        authorization = self._logins.of(self.name, principal)
+        session = self._session_with(authorization or WithoutLogin(self.name))
         session.skills.take_over(self._session.skills)
         return session
 
@@ -215,12 +218,16 @@ class McpSource:
         return self._names is None or tool.name in self._names or tool.operation is not CallKind.TOOL
 
     async def execute(self, invocation: Invocation) -> Outcome | Begun:
-        if self._own is None:
+        if self._login_listing is None:
             return await self._executed(self._session, invocation)
-        with self._own.using(invocation.principal) as session:
+        with self._session_for(invocation.principal) as session:
             outcome = await self._executed(session, invocation)
-        self._own.last_user = invocation.principal
-        return outcome
+        if self._own is not None:
+            self._own.last_user = invocation.principal
+        return outcome if session.login is None else session.login.cleaned(outcome)
+
+    def _session_for(self, principal: str) -> AbstractContextManager[ServerSession]:
+        return nullcontext(self._session) if self._own is None else self._own.using(principal)
 
     async def _executed(self, session: ServerSession, invocation: Invocation) -> Outcome | Begun:
         try:
@@ -341,7 +348,7 @@ class McpSource:
 
     async def _asked(self, principal: str, ask: Callable[[ServerSession, Connection], Awaitable[T]]) -> T:
         """What the server answers; one that has forgotten the session is asked again in a new one."""
-        with nullcontext(self._session) if self._own is None else self._own.using(principal) as session:
+        with self._session_for(principal) as session:
             try:
                 try:
                     return await ask(session, await session.connect())
@@ -398,9 +405,8 @@ class McpSource:
     @contextmanager
     def _asking_of_task(self, invocation: Invocation) -> Iterator[ServerSession]:
         """The session that a task is asked about in. A server that is away is asked again later."""
-        own = self._own
         try:
-            with nullcontext(self._session) if own is None else own.using(invocation.principal) as session:
+            with self._session_for(invocation.principal) as session:
                 yield session
         except LoginRequired as refusal:
             raise refusal.needed from None

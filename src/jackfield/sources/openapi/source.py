@@ -8,7 +8,7 @@ import asyncio
 import base64
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.errors import LoginNeeded, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome, done
 from jackfield.model.content import Content, content_form
 from jackfield.model.redaction import CUT, cut
@@ -31,6 +32,14 @@ from jackfield.outgoing import (
     OutgoingUnreachable,
 )
 from jackfield.outgoing.urls import named_origin
+from jackfield.sources.authorization import (
+    KnownLogin,
+    WithoutLogin,
+    how_to_log_in,
+    listing_logins,
+    send_authorized,
+    with_login,
+)
 from jackfield.sources.base import Invocation, Listing, SourceContext
 from jackfield.sources.http import Unfillable, json_outcome, phrase_of, timed_out
 from jackfield.sources.openapi.document import Unreadable
@@ -166,6 +175,7 @@ class OpenApiSource:
     """One service, by its document."""
 
     kind: ClassVar[str] = "openapi"
+    uses_login: ClassVar[bool] = True
     tool_kind: ClassVar[ToolKind] = ToolKind.INTERNAL
 
     def __init__(self, name: str, options: OpenApiOptions, source_context: SourceContext) -> None:
@@ -175,6 +185,11 @@ class OpenApiSource:
         self._outgoing: Outgoing = source_context.outgoing
         self._file = None if options.file is None else source_context.folder / Path(options.file).expanduser()
         self._request_refresh = partial(source_context.changed, name)
+        self._logins = source_context.logins
+        self._has_login = self._logins.of(name, "") is not None
+        self._last_user: str | None = None
+        """Whose own login was used last, and was good."""
+        self._kept = source_context.kept
         self._credentials = credentials_of(options.auth, options.headers)
         self._listed: OpenApiListing | None = None
         """The last good one."""
@@ -189,7 +204,9 @@ class OpenApiSource:
     async def refresh(self) -> Listing:
         try:
             self._listed = await self._read()
-        except (Unreadable, OutgoingError, OSError) as fault:
+        except LoginNeeded:
+            return await self._last_known()
+        except (Unreadable, SourceUnavailable, OutgoingError, OSError) as fault:
             said = self._credentials.text(self._sentence(fault))
             if self._listed is None:
                 raise Unreadable(said) from None
@@ -209,13 +226,18 @@ class OpenApiSource:
             return Failed("definition_changed", f"'{invocation.tool.name}' has just changed. List the tools anew.")
         try:
             request = request_of(operation, invocation.arguments, self._credentials)
-            answer = await self._ask(operation, request, invocation)
+            login = self._login_of(invocation.principal) if self._has_login else None
+            answer = await self._ask(operation, request, invocation, login)
         except OutgoingTimedOut:
             return timed_out(invocation)
         except (OutgoingError, Unfillable) as fault:
             return Failed(fault.code, self._credentials.text(fault.message))
         fields = operation.select or invocation.arguments.get(operation.fields_argument or "") or ()
-        return self._credentials.cleaned(outcome_of(answer, fields=fields))
+        outcome = self._credentials.cleaned(outcome_of(answer, fields=fields))
+        if login is None:
+            return outcome
+        self._last_user = invocation.principal
+        return login.cleaned(outcome)
 
     async def close(self) -> None:
         following, self._following = self._following, None
@@ -224,16 +246,31 @@ class OpenApiSource:
             await asyncio.wait([following])
 
     async def _ask(
-        self, operation: OpenApiOperation, request: OpenApiRequest, invocation: Invocation
+        self, operation: OpenApiOperation, request: OpenApiRequest, invocation: Invocation, login: KnownLogin | None
     ) -> OutgoingResponse:
         """Send it; once more after a transport failure, if nothing was sent or the tool is idempotent."""
         end = time.monotonic() + invocation.timeout_ms / 1000
+        send = self._send if login is None else partial(self._send_authorized, login)
         try:
-            return await self._send(operation, request, end)
+            return await send(operation, request, end)
         except (OutgoingUnreachable, OutgoingBadAnswer) as fault:
             if not (isinstance(fault, OutgoingNotSent) or invocation.tool.metadata.idempotent):
                 raise
-        return await self._send(operation, request, end)
+        return await send(operation, request, end)
+
+    def _login_of(self, principal: str) -> KnownLogin:
+        return KnownLogin(self._logins.of(self.name, principal) or WithoutLogin(self.name))
+
+    async def _send_authorized(
+        self, login: KnownLogin, operation: OpenApiOperation, request: OpenApiRequest, end: float
+    ) -> OutgoingResponse:
+        """Raises `LoginNeeded`."""
+
+        def send(headers: Mapping[str, str]) -> Awaitable[OutgoingResponse]:
+            sent = msgspec.structs.replace(request, headers=with_login(request.headers, headers))
+            return self._send(operation, sent, end)
+
+        return await send_authorized(login, operation.method, request.url, send)
 
     async def _send(self, operation: OpenApiOperation, request: OpenApiRequest, end: float) -> OutgoingResponse:
         return await self._outgoing.request(
@@ -251,11 +288,21 @@ class OpenApiSource:
         self._checked = stamp
         if content is None and self._listed is not None:
             return self._listed
-        offer = await listing_from(
-            content or b"", source=self.name, options=self._options, credentials=self._credentials
-        )
+        offer = await self._offered_in(content or b"")
         self._stamp = stamp
         return offer
+
+    async def _offered_in(self, document: bytes) -> OpenApiListing:
+        return await listing_from(document, source=self.name, options=self._options, credentials=self._credentials)
+
+    async def _last_known(self) -> Listing:
+        """The document is shown after a login only: the last one, also from before a restart."""
+        if self._listed is None and (document := await self._kept.read(self.name)) is not None:
+            with contextlib.suppress(Unreadable):
+                self._listed = await self._offered_in(document)
+        known = Listing() if self._listed is None else self._listed.listing
+        said = how_to_log_in(self.name, is_per_user=self._logins.is_per_user(self.name))
+        return msgspec.structs.replace(known, login_needed=said)
 
     async def _fetch(self) -> tuple[bytes | None, _Stamp]:
         """The document at the url; no bytes where it is the one that we have."""
@@ -264,20 +311,45 @@ class OpenApiSource:
         known = self._stamp if self._listed is not None else _Stamp()
         conditions = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}
         sent = self._credentials if self._is_theirs(url) else credentials_of(None, {})
-        answer = await self._outgoing.request(
-            "GET",
-            url,
-            headers={**sent.headers, **{name: value for name, value in conditions.items() if value is not None}},
-            params=sent.params,
-            timeout=READ_SECONDS,
-            max_bytes=self._options.max_document,
-            named_by=url,
-        )
+        headers = {**sent.headers, **{name: value for name, value in conditions.items() if value is not None}}
+
+        def fetch(login: Mapping[str, str]) -> Awaitable[OutgoingResponse]:
+            return self._outgoing.request(
+                "GET",
+                url,
+                headers=with_login(headers, login) if login else headers,
+                params=sent.params,
+                timeout=READ_SECONDS,
+                max_bytes=self._options.max_document,
+                named_by=url,
+            )
+
+        if self._has_login and self._is_theirs(url):
+            answer = await self._fetched_with_login(url, fetch)
+        else:
+            answer = await fetch({})
         if answer.status == NOT_MODIFIED:
             return None, known
         if answer.status != OK:
             raise Unreadable(f"cannot be fetched: the server responded with HTTP {answer.status}.")
         return answer.content, _Stamp(answer.headers.get("etag"), answer.headers.get("last-modified"))
+
+    async def _fetched_with_login(
+        self, url: str, fetch: Callable[[Mapping[str, str]], Awaitable[OutgoingResponse]]
+    ) -> OutgoingResponse:
+        """The document's response, with the first login that it is shown to. Raises `LoginNeeded`."""
+        refused: LoginNeeded | None = None
+        async for login in listing_logins(self.name, self._logins, last_user=self._last_user):
+            try:
+                answer = await send_authorized(login, "GET", url, fetch)
+            except LoginNeeded as needed:
+                refused = needed
+                continue
+            if answer.status == OK and not isinstance(login, WithoutLogin):
+                await self._kept.keep(self.name, answer.content)
+            if answer.status not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+                return answer
+        raise refused or LoginNeeded(f"'{self.name}' shows its document to nobody.", source=self.name, principal="")
 
     async def _load(self, file: Path) -> tuple[bytes | None, _Stamp]:
         stamp = await asyncio.to_thread(_stamp_of, file)
