@@ -34,8 +34,8 @@ def make_configured(source: SourceSettings, source_context: SourceContext) -> So
         return made
     if not getattr(made, "uses_login", False):
         raise ConfigError(
-            f"sources.{source.name}.auth is '{source.auth}', but this source makes no requests that a login could go with: only "
-            "'mcp' over HTTP or SSE and 'openapi' have logins. Remove it."
+            f"sources.{source.name}.auth is '{source.auth}', but this source makes no requests that a login could go "
+            "with: only 'mcp' over HTTP or SSE and 'openapi' have logins. Remove it."
         )
     return made
 
