@@ -84,7 +84,7 @@ async def test_a_stream_sends_what_comes_and_ends_after_the_last() -> None:
     assert client.got == [b"data: 1\n\n", b""]
     assert client.complete
     assert talk.is_closed
-    assert streams._watches == set()
+    assert not streams._open.watches
 
 
 async def test_a_quiet_stream_pings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ async def test_either_side_ends_a_stream_and_its_source_is_let_go(ended_by: str)
     await asyncio.wait_for(running, 5)
     assert talk.is_closed
     assert client.complete
-    assert streams._watches == set()
+    assert not streams._open.watches
 
 
 async def test_what_was_encoded_for_many_is_sent_as_it_is() -> None:
@@ -149,7 +149,7 @@ async def test_who_stops_a_stream_from_outside_stops_it() -> None:
     await asyncio.wait((running,), timeout=5)
     assert running.cancelled()
     assert talk.is_closed
-    assert streams._watches == set()
+    assert not streams._open.watches
 
 
 async def test_no_ping_falls_into_a_message(monkeypatch: pytest.MonkeyPatch) -> None:

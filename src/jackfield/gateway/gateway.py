@@ -289,6 +289,7 @@ class Gateway:
             )
         for name, why in mute_agents(self.settings):
             log.warning("agent %s: %s %s", name, why, SPEAK_SO)
+        self.principals.on_ended(self.sessions.end_of)
         self.scheduler.start()
         self._background = [
             asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),
@@ -309,6 +310,7 @@ class Gateway:
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.sessions.tend), name="sessions"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self._end_expired), name="expired keys"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
             asyncio.create_task(_every(TIDY_SECONDS, self.worker_host.sweep_environments), name="tidying"),
         ]
@@ -471,6 +473,9 @@ class Gateway:
             self.availability.ready = False
             self.declared_dead.set()
         await self._sweeper.wake_lost()
+
+    async def _end_expired(self) -> None:
+        self.keyring.look_for_expired()
 
     async def _prune(self) -> None:
         """Small steps with pauses between them: calls come first."""

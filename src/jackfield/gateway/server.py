@@ -145,6 +145,7 @@ class RunningNote(Struct, frozen=True, kw_only=True):
 def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Responder | None = None) -> App:
     """Every route of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
     streams = streams or Streams()
+    gateway.principals.on_ended(streams.end)
     settings = gateway.settings
     logins, throttle = Logins(gateway.store, gateway.principals), Throttle()
     authenticator = Authenticator(

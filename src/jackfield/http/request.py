@@ -44,7 +44,7 @@ _JOINED_BY = {b"cookie": b"; "}
 class Request:
     """One request. `principal` is `NOBODY` on a route that is open to all."""
 
-    __slots__ = ("_hosts", "headers", "max_body", "principal", "receive", "sanitizer", "scope", "streams")
+    __slots__ = ("_hosts", "_streams", "headers", "max_body", "principal", "receive", "sanitizer", "scope")
 
     def __init__(
         self, scope: Scope, receive: Receive, *, hosts: Hosts, streams: Streams, sanitizer: Sanitizer, max_body: int
@@ -53,13 +53,17 @@ class Request:
         self.receive = receive
         self.headers = headers_of(scope["headers"])
         self.principal = NOBODY
-        self.streams = streams
-        """Every open stream of the server."""
+        self._streams = streams
         self.sanitizer = sanitizer
         """Takes the operator's secrets out of what is sent."""
         self.max_body = max_body
         """Bytes that a body may have."""
         self._hosts = hosts
+
+    @property
+    def streams(self) -> Streams:
+        """The open streams of the server, for those that this request opens: they end with its principal."""
+        return self._streams.of(self.principal)
 
     @property
     def address(self) -> str:
@@ -92,12 +96,13 @@ class Request:
 
         Only to be asked after the body was read.
         """
-        watch = self.streams.watch(self.receive)
+        streams = self.streams
+        watch = streams.watch(self.receive)
         try:
             await asyncio.wait((watch,))
             return not watch.cancelled()
         finally:
-            await self.streams.release(watch)
+            await streams.release(watch)
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

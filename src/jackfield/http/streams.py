@@ -1,4 +1,4 @@
-"""Every stream that is open, so that a stopping server can end them all at once.
+"""Every stream that is open, so that a stopping server can end them all at once, and a revoked key those it opened.
 
 Above: `server.py`, which closes them, and the handlers that stream. Below: asyncio.
 """
@@ -6,52 +6,96 @@ Above: `server.py`, which closes them, and the handlers that stream. Below: asyn
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from starlette.types import Receive
+
+from jackfield.model.principal import Principal
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
+class _Open:
+    """What is open at one server."""
+
+    __slots__ = ("ended", "is_closing", "watches", "work")
+
+    def __init__(self) -> None:
+        self.watches: dict[asyncio.Task[None], Principal | None] = {}
+        self.ended: WeakSet[asyncio.Task[None]] = WeakSet()
+        """Those whose principal may not go on."""
+        self.work: set[asyncio.Task[Any]] = set()
+        self.is_closing = False
+
+
 class Streams:
     """The open streams of one server, and the work that goes on though its stream has ended."""
 
-    def __init__(self) -> None:
-        self._watches: set[asyncio.Task[None]] = set()
-        self._work: set[asyncio.Task[Any]] = set()
-        self.is_closing = False
+    __slots__ = ("_open", "_principal")
+
+    def __init__(self, opened: _Open | None = None, principal: Principal | None = None) -> None:
+        self._open = opened or _Open()
+        self._principal = principal
+        """Whose the streams are that are opened by this object."""
+
+    def of(self, principal: Principal) -> "Streams":
+        """The same, for streams that this principal opens."""
+        return Streams(self._open, principal)
+
+    @property
+    def is_closing(self) -> bool:
+        return self._open.is_closing
 
     def watch(self, receive: Receive) -> asyncio.Task[None]:
-        """A task that is done as soon as the client is gone or the server stops. Give it back with `release`."""
-        task = asyncio.ensure_future(until_disconnect(receive))
-        self._watches.add(task)
-        if self.is_closing:
+        """A task that is done as soon as the client is gone or the server stops. Give it back with `release`.
+
+        It is cancelled when the server stops. A principal who may not go on counts as gone.
+        """
+        task = asyncio.ensure_future(self._until_gone(receive))
+        self._open.watches[task] = self._principal
+        if self._open.is_closing:
             task.cancel()
         return task
 
     async def release(self, watch: asyncio.Task[None]) -> None:
-        self._watches.discard(watch)
+        self._open.watches.pop(watch, None)
         await stop(watch)
+
+    async def _until_gone(self, receive: Receive) -> None:
+        try:
+            await until_disconnect(receive)
+        except asyncio.CancelledError:
+            if asyncio.current_task() not in self._open.ended:
+                raise
+
+    def end(self, names: AbstractSet[str]) -> None:
+        """End the streams of these principals, and of sessions that act for them, as if they had hung up."""
+        for watch, principal in self._open.watches.items():
+            if principal is not None and (principal.name in names or principal.on_record in names):
+                self._open.ended.add(watch)
+                watch.cancel()
 
     def keep(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run `work` to its end, whoever stops listening."""
         task = asyncio.create_task(work, name=name)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        self._open.work.add(task)
+        task.add_done_callback(self._open.work.discard)
         return task
 
     def close(self) -> None:
         """End every stream now, and every one that is opened from here on."""
-        self.is_closing = True
-        for watch in self._watches:
+        self._open.is_closing = True
+        for watch in self._open.watches:
             watch.cancel()
 
     async def finish(self, *, within: float) -> None:
         """Wait for work that goes on without a listener, then stop what is left of it."""
-        if not self._work:
+        if not self._open.work:
             return
-        _, late = await asyncio.wait(self._work, timeout=within)
+        _, late = await asyncio.wait(self._open.work, timeout=within)
         for task in late:
             log.warning("%s was still going on and is stopped.", task.get_name())
             await stop(task)

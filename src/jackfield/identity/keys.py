@@ -72,7 +72,8 @@ class Keyring:
         self._stored_digests: dict[str, tuple[Principal, float]] = {}
         """Whose each of them is, and until when, in seconds since 1970."""
         self.on_revoked: Callable[[AbstractSet[str]], None] = lambda _: None
-        """Told the names of keys that are gone from the store."""
+        """Told the names of keys that are revoked, rotated or expired."""
+        self._looked_at = self._now()
 
     @classmethod
     def from_settings(cls, settings: Settings, *, groups: GroupBook | None = None) -> "Keyring":
@@ -135,14 +136,23 @@ class Keyring:
 
     def take_stored(self, keys: Iterable[StoredKey]) -> None:
         """These are the keys of the store from now on."""
-        before, self.stored = self.stored, {key.name: key for key in keys}
+        before = self._stored_digests
+        self.stored = {key.name: key for key in keys}
         self._stored_digests = {
             digest: (self._principal_of(key), until)
             for key in self.stored.values()
             if key.name not in self._by_name
             for digest, until in _digests(key)
         }
-        if gone := before.keys() - self.stored.keys() - self._by_name.keys():
+        gone = {principal.name for digest, (principal, _) in before.items() if digest not in self._stored_digests}
+        if gone := gone - self._by_name.keys():
+            self.on_revoked(gone)
+
+    def look_for_expired(self) -> None:
+        """Tell whose keys have expired since the last look, or whose rotation's grace period has ended."""
+        before, self._looked_at = self._looked_at, self._now()
+        ends = self._stored_digests.values()
+        if gone := {principal.name for principal, until in ends if before < until <= self._looked_at}:
             self.on_revoked(gone)
 
     def _principal_of(self, key: StoredKey) -> Principal:

@@ -9,6 +9,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 
@@ -186,6 +187,12 @@ class SessionRegistry:
     async def end(self, session: AgentSession) -> None:
         """End it on request of the owner or an administrator."""
         await self._end(session, SessionStatus.COMPLETED, None)
+
+    def end_of(self, owners: AbstractSet[str]) -> None:
+        """End the sessions of principals who may not go on."""
+        for session in tuple(self._sessions.values()):
+            if session.owner.name in owners and not session.status.is_over:
+                self._begin_end(session, SessionStatus.FAILED, "Its owner was signed out, or the key was revoked.")
 
     async def tend(self) -> None:
         """Expire overdue sessions, forget old ones, fail requests of lost ones."""
