@@ -25,7 +25,8 @@ from mcp.client.streamable_http import streamable_http_client
 from msgspec import Struct
 
 from bench.processes import KEY, Server, running_gateway
-from conformance.results import OURS
+from conformance.logins import Caller, Given, config_of
+from conformance.results import OAUTH, OURS
 from conformance.servers.view import RawRequest, RawResult
 from conformance.subjects import FASTMCP, SDK_PROXY, proxy
 from conformance.suite import SuiteError
@@ -68,22 +69,38 @@ def main() -> int:
     warnings.simplefilter("ignore")  # the older revisions have what the SDK calls deprecated
     through, url = sys.argv[1:]
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", MODERN)
-    context = msgspec.json.decode(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"), type=Context)
+    said = os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     with TemporaryDirectory(prefix="jackfield-client-") as home:
-        running = _gateway if THROUGH[through] == OURS else _proxy
-        with running(Path(home), THROUGH[through], url, revision) as front:
-            if front is not None:
-                asyncio.run(_drive(front, revision, context))
+        if scenario.startswith(OAUTH) and THROUGH[through] == OURS:
+            given = msgspec.json.decode(said, type=Given)
+            _log_in_and_use(Path(home), scenario, given, url=url, era=_era(revision))
+        else:
+            running = _gateway if THROUGH[through] == OURS else _proxy
+            with running(Path(home), THROUGH[through], url, revision) as front:
+                if front is not None:
+                    asyncio.run(_drive(front, revision, msgspec.json.decode(said, type=Context)))
         for log in Path(home).glob("*.log"):
             print(log.read_text(encoding="utf-8"))
     return 0
 
 
+def _log_in_and_use(home: Path, scenario: str, given: Given, *, url: str, era: str) -> None:
+    """The gateway with this server as a source that needs logins."""
+    config = config_of(scenario, given, url=url, era=era, home=home)
+    (home / "jackfield.toml").write_text(config, encoding="utf-8")
+    with running_gateway(home, tools=0) as gateway:
+        Caller(gateway).use()
+
+
+def _era(revision: str) -> str:
+    return "auto" if revision == MODERN else "handshake"
+
+
 @contextmanager
 def _gateway(home: Path, _: str, url: str, revision: str) -> Generator[str | None]:
     """The gateway with this server as its only source. None: it is down."""
-    era = "auto" if revision == MODERN else "handshake"
-    (home / "jackfield.toml").write_text(CONFIG.format(url=url, era=era), encoding="utf-8")
+    (home / "jackfield.toml").write_text(CONFIG.format(url=url, era=_era(revision)), encoding="utf-8")
     with running_gateway(home, tools=0) as gateway:
         yield f"http://127.0.0.1:{gateway.port}/mcp" if wait_for_source(gateway) else None
 

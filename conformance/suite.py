@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from conformance.results import AUTHORIZATION, CLIENT, EXTENSIONS, FAILED, Check
+from conformance.results import AUTHORIZATION, CLIENT, EXTENSIONS, FAILED, REVISIONS, Check
 
 HOME = Path(__file__).parent.parent / ".conformance"
 KEY_MODULE = Path(__file__).with_name("key.mjs")
@@ -26,6 +27,7 @@ NODE_FROM = (22, 19)
 INSTALL_SECONDS = 600
 RUN_SECONDS = 600
 CLIENTS_AT_ONCE = 3
+OLDEST = REVISIONS[0]
 SCENARIO_MS = 90_000
 """The suite's own limit is 30 s, which a busy machine may need to start a gateway."""
 INSPECT_SECONDS = 60
@@ -78,22 +80,35 @@ def installed() -> Tools:
 
 
 def scenarios(tools: Tools, leg: str, revision: str) -> list[str]:
-    """The names of a leg's scenarios in a revision, or of those that are extensions."""
+    """The names of a leg's scenarios in a revision, or of those that are extensions.
+
+    Those that only revisions before 2025-11-25 have are counted with it: all of them are of the handshake era.
+    """
+    tag = "extension" if revision == EXTENSIONS else revision
+    listed = _listed(tools, leg)
+    older = [name for name, tags in listed.items() if tags[-1] < OLDEST] if revision == OLDEST else []
+    return [name for name, tags in listed.items() if tag in tags or name in older]
+
+
+def _listed(tools: Tools, leg: str) -> dict[str, list[str]]:
+    """A leg's scenarios, each with the revisions that have it, oldest first."""
     said = _run(tools, "list", f"--{leg}")
     found = re.findall(r"^ {2}- (\S+) \[(\S+)\]$", said.stdout, re.MULTILINE)
-    tag = "extension" if revision == EXTENSIONS else revision
-    return [name for name, tags in found if tag in tags.split(",")]
+    return {name: sorted(tags.split(",")) for name, tags in found}
 
 
 def run_suite(tools: Tools, leg: str, *arguments: str, folder: Path, asked: Asked, key: str = "") -> tuple[Check, ...]:
     """Every check of a leg's scenarios; the arguments say on what. What ran leaves its result in `folder`."""
     wanted = asked.of(scenarios(tools, leg, asked.revision))
     folder.mkdir(parents=True)
-    output = ("--output-dir", str(folder), *(() if leg == AUTHORIZATION else ("--timeout", str(SCENARIO_MS))))
+    output = ("--output-dir", str(folder), "--timeout", str(SCENARIO_MS))
     revision = () if asked.revision == EXTENSIONS else ("--spec-version", asked.revision)
+    listed = _listed(tools, leg)
 
     def run_one(name: str) -> "subprocess.CompletedProcess[str]":
-        return _run(tools, leg, *arguments, "--scenario", name, *revision, *output, key=key)
+        newest = listed[name][-1]
+        own = revision if asked.revision in (EXTENSIONS, *listed[name]) else ("--spec-version", newest)
+        return _run(tools, leg, *arguments, "--scenario", name, *own, *output, key=key)
 
     if leg == CLIENT:  # a server of its own each: some at once, where the suite would run all at once
         with ThreadPoolExecutor(CLIENTS_AT_ONCE) as pool:
@@ -106,6 +121,37 @@ def run_suite(tools: Tools, leg: str, *arguments: str, folder: Path, asked: Aske
         heard = "".join(each.stdout + each.stderr for each in said)
         raise SuiteError(f"The suite ran no {leg} scenario of {asked.revision}. It said: {heard}")
     return tuple(check for name in wanted for check in _checks(folder, leg, name))
+
+
+def run_authorization(
+    tools: Tools, *arguments: str, folder: Path, asked: Asked, open_page: Callable[[str], None]
+) -> tuple[Check, ...]:
+    """Every check of the authorization leg. The suite prints a URL for a person's browser, which is given to
+    `open_page`, and waits for what comes back."""
+    wanted = asked.of(scenarios(tools, AUTHORIZATION, asked.revision))
+    folder.mkdir(parents=True)
+    command = [tools.node, str(tools.suite), AUTHORIZATION, *arguments, "--spec-version", asked.revision]
+    process = subprocess.Popen(
+        [*command, "--output-dir", str(folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said: list[str] = []
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith(("http://", "https://")):
+                open_page(line.strip())
+        process.wait(RUN_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+    if not any(folder.iterdir()):
+        raise SuiteError(f"The suite ran no {AUTHORIZATION} scenario of {asked.revision}. It said: {''.join(said)}")
+    return tuple(check for name in wanted for check in _checks(folder, AUTHORIZATION, name))
 
 
 def inspect(tools: Tools, *, url: str, key: str, folder: Path, asked: tuple[str, ...]) -> dict[str, Any]:
@@ -152,7 +198,7 @@ def _run(tools: Tools, *arguments: str, key: str = "") -> "subprocess.CompletedP
 
 def _results(folder: Path, leg: str, scenario: str) -> list[Path]:
     """The files that a scenario left."""
-    prefix = "" if leg == CLIENT else f"{leg}-"
+    prefix = {CLIENT: "", AUTHORIZATION: "authorization-server-"}.get(leg, f"{leg}-")
     named = re.compile(rf"{re.escape(f'{prefix}{scenario}')}-\d{{4}}-\d\d-\d\dT.*/checks\.json")
     return [file for file in folder.rglob("checks.json") if named.fullmatch(file.relative_to(folder).as_posix())]
 

@@ -28,6 +28,12 @@ class Counts(Struct, frozen=True, kw_only=True):
     """MCP tasks that wait for approval while gateways are killed, on each store."""
     cuts: int
     """Connections dropped under those who follow a busy space, on each store."""
+    logins: int
+    """Calls by two people with logins of their own, over two gateways on PostgreSQL."""
+    expiries: int
+    """Two hundred calls at once after every access token has ended, on PostgreSQL."""
+    login_kills: int
+    """kill -9 of a gateway during a login or a refresh, on each store."""
 
 
 FULL = Counts(
@@ -42,6 +48,9 @@ FULL = Counts(
     cycles=200,
     tasks=200,
     cuts=500,
+    logins=1_000,
+    expiries=10,
+    login_kills=50,
 )
 SMALL = Counts(
     races=200,
@@ -55,4 +64,7 @@ SMALL = Counts(
     cycles=2,
     tasks=20,
     cuts=25,
+    logins=200,
+    expiries=1,
+    login_kills=2,
 )

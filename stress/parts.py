@@ -13,6 +13,7 @@ from stress.counts import Counts
 from stress.cycles import kill_in_cycles
 from stress.doubles import submit_twice
 from stress.kills import kill_under_load
+from stress.logins import expire_under_load, interleave, kill_with_logins
 from stress.race import race_at_the_deadline
 from stress.relay import answer_in_any_order
 from stress.report import Report
@@ -49,6 +50,7 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="cycles", act=kill_in_cycles, counts={"kills": counts.cycles}, shared=False),
         Part(name="tasks", act=kill_with_tasks, counts={"tasks": counts.tasks}, shared=False),
         Part(name="streams", act=cut_streams, counts={"cuts": counts.cuts}, shared=False),
+        Part(name="login-kills", act=kill_with_logins, counts={"kills": counts.login_kills}, shared=False),
     )
     shared = (
         Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),
@@ -57,6 +59,9 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="tasks-shared", act=kill_with_tasks, counts={"tasks": counts.tasks}, shared=True),
         Part(name="streams-shared", act=cut_streams, counts={"cuts": counts.cuts}, shared=True),
         Part(name="kills-shared", act=kill_under_load, counts={"kills": counts.shared_kills}, shared=True),
+        Part(name="logins", act=interleave, counts={"calls": counts.logins}, shared=True),
+        Part(name="expiry", act=expire_under_load, counts={"rounds": counts.expiries}, shared=True),
+        Part(name="login-kills-shared", act=kill_with_logins, counts={"kills": counts.login_kills}, shared=True),
     )
     return {part.name: part for part in (*alone, *shared)}
 

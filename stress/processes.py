@@ -71,6 +71,7 @@ class Project(Struct, frozen=True):
 
     config: str
     files: dict[str, str]
+    env: dict[str, str] = {}
 
 
 CALLS = Project(CONFIG, {"tools/work.py": TOOLS})
@@ -79,14 +80,17 @@ CALLS = Project(CONFIG, {"tools/work.py": TOOLS})
 class Victim:
     """One gateway process, always the same address, killed and started again."""
 
-    def __init__(self, folder: Path, *, store_url: str, starts: Path, project: Project = CALLS) -> None:
+    def __init__(
+        self, folder: Path, *, store_url: str, starts: Path, project: Project = CALLS, port: int | None = None
+    ) -> None:
         self._folder = folder
         self._project = project
         self._env = {
             "JACKFIELD_STORE": store_url,
             "JACKFIELD_ADMIN_KEY": KEY,
-            "JACKFIELD_PORT": str(free_port()),
+            "JACKFIELD_PORT": str(port or free_port()),
             "STRESS_STARTS": str(starts),
+            **project.env,
         }
         self._running: RunningGateway | None = None
         self.killed_at: list[float] = []
@@ -117,10 +121,15 @@ class Victim:
 
 
 @asynccontextmanager
-async def victims(folder: Path, store_url: str, *, count: int, project: Project = CALLS) -> AsyncIterator[list[Victim]]:
-    """So many gateways on one database. A SQLite file takes one."""
+async def victims(
+    folder: Path, store_url: str, *, count: int, project: Project = CALLS, first_port: int | None = None
+) -> AsyncIterator[list[Victim]]:
+    """So many gateways on one database. A SQLite file takes one. `first_port` is that of the first."""
     starts = folder / "starts"
-    started = [Victim(folder / f"gw{n}", store_url=store_url, starts=starts, project=project) for n in range(count)]
+    started = [
+        Victim(folder / f"gw{n}", store_url=store_url, starts=starts, project=project, port=None if n else first_port)
+        for n in range(count)
+    ]
     try:
         await asyncio.gather(*(victim.start() for victim in started))
         yield started

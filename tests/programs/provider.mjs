@@ -8,6 +8,7 @@
 //   PUT  /test/people/SUB   their claims
 //   POST /test/rotate       new keys; the old ones are gone, also from the JWKS
 //   GET  /test/seen         how often each path was asked for
+//   GET  /test/secrets      the codes and tokens that were given out
 import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 
@@ -21,6 +22,7 @@ const issuer = `http://127.0.0.1:${port}`;
 const people = new Map();
 const seen = new Map();
 const rows = new Map();
+const given = new Set();
 
 class Rows {
   constructor(model) {
@@ -29,6 +31,7 @@ class Rows {
 
   async upsert(id, payload) {
     rows.set(`${this.model} ${id}`, payload);
+    if (['AuthorizationCode', 'AccessToken', 'RefreshToken'].includes(this.model)) given.add(id);
   }
 
   async find(id) {
@@ -115,6 +118,7 @@ async function bodyOf(request) {
 async function change(request, path) {
   const [, , what, id] = path.split('/').map(decodeURIComponent);
   if (what === 'seen') return Object.fromEntries(seen);
+  if (what === 'secrets') return [...given];
   const body = await bodyOf(request);
   if (what === 'people') people.set(id, body);
   else if (what === 'clients') rows.set(`Client ${id}`, { client_id: id, ...body });

@@ -91,6 +91,12 @@ class RunningProvider:
         answer: dict[str, int] = httpx2.get(f"{self.issuer}/test/seen").json()
         return answer
 
+    @property
+    def secrets(self) -> list[str]:
+        """The codes and tokens that it has given out."""
+        answer: list[str] = httpx2.get(f"{self.issuer}/test/secrets").json()
+        return answer
+
     def sign_in(self, http: httpx2.Client, url: str, sub: str, *, until: str) -> httpx2.Response:
         """Follow `url` as a browser would, fill in the form, and stop at the first url that begins with `until`.
 

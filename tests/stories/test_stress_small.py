@@ -71,3 +71,9 @@ def test_no_event_is_processed_twice_nor_anything_said_or_done_twice_when_gatewa
 @pytest.mark.parametrize("name", ["tasks", "tasks-shared"])
 def test_tasks_that_wait_for_approval_end_once_with_the_records_result_when_gateways_are_killed(name: str) -> None:
     run(name)
+
+
+@requirement("ID-one-refresh")
+@pytest.mark.timeout(240)
+def test_two_hundred_calls_at_expiry_refresh_a_login_once() -> None:
+    run("expiry")

@@ -96,7 +96,8 @@ class LoginListing:
                 try:
                     offered = await session.list()
                 except (McpClientError, RpcError) as refusal:
-                    fault = refusal if fault is None or isinstance(refusal, UpstreamLost) else fault
+                    if fault is None or await self._counts(refusal):
+                        fault = refusal
                 else:
                     self._is_hidden, own.last_user = True, principal
                     return offered
@@ -105,6 +106,16 @@ class LoginListing:
             return await self._anonymous.list()
         assert fault is not None
         raise fault
+
+    async def _counts(self, refusal: McpClientError | RpcError) -> bool:
+        """Whether what one caller's login came to says how the server is.
+
+        A server that refuses a login for another reason than that it is missing would refuse the next one too; but
+        where a list is known, that is one caller's affair, and the others go on.
+        """
+        if isinstance(refusal, UpstreamLost):
+            return True
+        return not isinstance(refusal, LoginRequired) and await self.last_known() is None
 
     async def _who_lists(self, own: PrincipalSessions) -> AsyncIterator[str]:
         """The callers whose logins are tried, the likeliest first."""
