@@ -33,6 +33,7 @@ def test_bash_completes_options_and_choices_of_a_command() -> None:
     assert completed("jackfield", "keys", "rot") == ["rotate"]
     assert completed("jackfield", "keys", "create", "ci", "--exp") == ["--expires"]
     assert completed("jackfield", "completion", "z") == ["zsh"]
+    assert completed("jackfield", "calls", "--kind", "re") == ["resource"]
 
 
 def test_bash_completes_files_where_a_value_is_one(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackfield.cli.line_editor import Ended, LineEditor, Offered, Typed, width_of, window
+from jackfield.cli.line_editor import Ended, LineEditor, Offered, Typed, window
+from jackfield.cli.output import width_of
 
 UP, DOWN, RIGHT, LEFT, HOME, END, DELETE = (f"\x1b[{end}" for end in ("A", "B", "C", "D", "H", "F", "3~"))
 
@@ -90,6 +91,8 @@ def test_ctrl_d_ends_only_an_empty_line() -> None:
         ("hello", 5, 10, ("hello", 5)),
         ("hello there", 11, 5, ("there", 5)),
         ("hello there", 0, 5, ("hello", 0)),
+        ("hello there", 8, 6, ("o ther", 4)),
+        ("hello there", 10, 6, (" there", 5)),
         ("你好吗", 3, 4, ("好吗", 4)),
         ("", 0, 4, ("", 0)),
     ],

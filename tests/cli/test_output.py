@@ -82,6 +82,13 @@ def test_the_last_column_is_cut_at_the_edge_of_a_terminal(monkeypatch: pytest.Mo
     assert line.endswith("…")
 
 
+def test_letters_that_are_two_columns_wide_count_as_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert output.table([("你好", "x"), ("abc", "y")]) == ["你好  x", "abc   y"]
+    on_a_terminal(monkeypatch)
+    (line,) = output.table([("name", "你" * 30)])
+    assert line == f"name  {'你' * 16}…"
+
+
 @pytest.mark.parametrize(("value", "text"), [(None, ""), (0.42, "0.4 ms"), (12.3, "12 ms"), (3210, "3.2 s")])
 def test_times_are_short(value: float | None, text: str) -> None:
     assert output.milliseconds(value) == text

@@ -2,11 +2,12 @@
 
 import codecs
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from msgspec import Struct
+
+from jackfield.cli.output import width_of
 
 Complete = Callable[[str, bool], Sequence[str]]
 """The words that begin like this one; the flag says whether it is the first of its line."""
@@ -151,26 +152,20 @@ def _shared_start(words: Sequence[str]) -> str:
     return "".join(letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, columns))
 
 
-def width_of(text: str) -> int:
-    """Columns that a text takes at a terminal."""
-    return sum(_width(char) for char in text)
-
-
-def _width(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
 def window(text: str, cursor: int, room: int) -> tuple[str, int]:
     """The part of the text around the cursor that fits into `room` columns, and the cursor's column in it."""
-    start = cursor
+    start = end = cursor
     used = 0
-    while start > 0 and used + _width(text[start - 1]) <= room:
-        start -= 1
-        used += _width(text[start])
-    end, column = cursor, used
-    while end < len(text) and used + _width(text[end]) <= room:
-        used += _width(text[end])
+
+    def grow_left(limit: int) -> None:
+        nonlocal start, used
+        while start > 0 and used + width_of(text[start - 1]) <= limit:
+            start -= 1
+            used += width_of(text[start])
+
+    grow_left(room if cursor == len(text) else room * 2 // 3)
+    while end < len(text) and used + width_of(text[end]) <= room:
+        used += width_of(text[end])
         end += 1
-    return text[start:end], column
+    grow_left(room)
+    return text[start:end], width_of(text[start:cursor])

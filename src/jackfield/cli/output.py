@@ -5,9 +5,11 @@ import os
 import re
 import shutil
 import sys
+import unicodedata
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any, TextIO
 
 import msgspec
@@ -93,24 +95,35 @@ def table(
     if not rows:
         return []
     lined = [header, *rows] if header else rows
-    widths = [max(_width(row[column]) for row in lined) for column in range(len(rows[0]) - 1)]
+    widths = [max(width_of(row[column]) for row in lined) for column in range(len(rows[0]) - 1)]
     terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else float("inf")
     room = terminal - len(indent) - sum(width + 2 for width in widths)
     lines = []
     for row in lined:
-        cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)]
+        cells = [cell + " " * (width - width_of(cell)) for cell, width in zip(row, widths, strict=False)]
         cells.append(_truncated(row[-1], room))
         chosen = [*styles, *[""] * (len(row) - len(styles))] if row is not header else ["dim"] * len(row)
         lines.append((indent + "  ".join(map(style, cells, chosen))).rstrip())
     return lines
 
 
-def _width(cell: str) -> int:
-    return len(_STYLED.sub("", cell))
+def width_of(text: str) -> int:
+    """Columns that a text, styled or not, takes at a terminal."""
+    plain = _STYLED.sub("", text)
+    return len(plain) if plain.isascii() else sum(map(_width, plain))
+
+
+def _width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _truncated(text: str, room: float) -> str:
-    return text if len(text) <= room or room < _NARROWEST else text[: int(room) - 1] + "…"
+    if room < _NARROWEST or width_of(text) <= room:
+        return text
+    ends = accumulate(map(_width, text))
+    return "".join(char for char, end in zip(text, ends, strict=True) if end < room) + "…"
 
 
 def milliseconds(value: float | None) -> str:

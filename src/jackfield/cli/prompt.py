@@ -10,8 +10,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from jackfield.cli.line_editor import Ended, LineEditor, Typed, width_of, window
-from jackfield.cli.output import escape, style
+from jackfield.cli.line_editor import Ended, LineEditor, Typed, window
+from jackfield.cli.output import escape, style, width_of
 from jackfield.cli.stdin_lines import read_chunk
 
 ERASE = "\r\x1b[K"
