@@ -21,6 +21,7 @@ CLASSES = {
     "Resources": "reading",
     "Prompts": "reading",
     "Keys": "keys",
+    "Users": "users",
     "Vault": "vault",
     "Connections": "connections",
     "Calls": "calls",

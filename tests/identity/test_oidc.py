@@ -21,6 +21,7 @@ from jackfield.errors import ConfigError
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
 from jackfield.identity import oidc
+from jackfield.sdk import Client, NotFound
 from jackfield.settings import load_settings
 from tests.harness.in_process import KEY
 from tests.identity.signing_provider import CLIENT_ID, CLIENT_SECRET, SigningProvider, signing_provider
@@ -456,6 +457,19 @@ async def test_an_administrator_signs_somebody_out_everywhere(scene: Scene) -> N
         await scene.sign_in()
         assert (await scene.browser.get("/api/login")).status_code == 200
         assert (await client.get("/api/login", headers={"cookie": f"jackfield={old}"})).status_code == 401
+
+
+@requirement("ID-users-sdk")
+async def test_the_sdk_lists_people_and_signs_them_out(scene: Scene) -> None:
+    scene.provider.claims["sub"] = "https://people.example/ada|1"
+    await scene.sign_in()
+    client = Client(URL, KEY, transport=scene.browser._transport)
+    (ada,) = await client.users.list()
+    assert (ada.id, ada.name, ada.scopes) == ("user:https://people.example/ada|1", "Ada Lovelace", ("call",))
+    await client.users.sign_out(ada.id)
+    assert (await scene.browser.get("/api/login")).status_code == 401
+    with pytest.raises(NotFound):
+        await client.users.sign_out("user:nobody")
 
 
 @requirement("ID-users-own-sign-out")

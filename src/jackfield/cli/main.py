@@ -41,6 +41,7 @@ COMMANDS = {
     "prompts": CommandEntry("reading", "list prompts, or get one with its arguments"),
     "groups": CommandEntry("groups", "list, show, set or remove groups of tools"),
     "keys": CommandEntry("keys", "list, create, rotate or revoke keys"),
+    "users": CommandEntry("users", "list who signed in, or sign somebody out everywhere"),
     "login": CommandEntry("connections", "log in at a source"),
     "connections": CommandEntry("connections", "list who is logged in at which source, or end a login"),
     "vault": CommandEntry("vault", "show how the vault stands, or give it a new key"),

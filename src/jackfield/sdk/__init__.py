@@ -98,6 +98,7 @@ from jackfield.sdk.types import (
     ToolInfo,
     ToolMetadata,
 )
+from jackfield.sdk.users import UserInfo
 from jackfield.sdk.vault import Rotation, VaultInfo
 
 __all__ = [
@@ -192,6 +193,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UpstreamFailed",
+    "UserInfo",
     "VaultInfo",
     "WrongMediaType",
     "progress",

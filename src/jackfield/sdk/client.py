@@ -18,6 +18,7 @@ from jackfield.sdk.sources import Sources, Workers
 from jackfield.sdk.spaces import Spaces
 from jackfield.sdk.tools import Tools
 from jackfield.sdk.types import Identity, Readiness
+from jackfield.sdk.users import Users
 from jackfield.sdk.vault import Vault
 
 NOT_READY = 503
@@ -51,6 +52,7 @@ class Client:
         self.resources = Resources(self._connection)
         self.prompts = Prompts(self._connection)
         self.keys = Keys(self._connection)
+        self.users = Users(self._connection)
         self.vault = Vault(self._connection)
         self.connections = Connections(self._connection)
         self.calls = Calls(self._connection)

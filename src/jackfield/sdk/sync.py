@@ -57,6 +57,7 @@ from jackfield.sdk.types import (
     ScenarioState,
     ToolInfo,
 )
+from jackfield.sdk.users import UserInfo, Users
 from jackfield.sdk.vault import Rotation, Vault, VaultInfo
 
 
@@ -329,6 +330,22 @@ class SyncKeys:
     def revoke(self, name: str) -> None:
         """End a key, its logins, and what it has waiting."""
         self._loop.run(self._keys.revoke(name))
+
+
+class SyncUsers:
+    """The people of the gateway."""
+
+    def __init__(self, users: Users, loop: LoopThread) -> None:
+        self._users = users
+        self._loop = loop
+
+    def list(self) -> tuple[UserInfo, ...]:
+        """Everybody who ever signed in, by id."""
+        return self._loop.run(self._users.list())
+
+    def sign_out(self, user: str) -> None:
+        """End all logins, tokens and waiting calls of `user:<sub>`, at every gateway."""
+        self._loop.run(self._users.sign_out(user))
 
 
 class SyncVault:
@@ -840,6 +857,7 @@ class SyncClient:
         self.resources = SyncResources(self._client.resources, self._loop)
         self.prompts = SyncPrompts(self._client.prompts, self._loop)
         self.keys = SyncKeys(self._client.keys, self._loop)
+        self.users = SyncUsers(self._client.users, self._loop)
         self.vault = SyncVault(self._client.vault, self._loop)
         self.connections = SyncConnections(self._client.connections, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
