@@ -11,11 +11,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from jackfield.errors import LoginNeeded
+from jackfield.gateway.gateway import Gateway
 from jackfield.model.call import Outcome, done
 from jackfield.model.tool import Metadata
 from jackfield.sources.base import Invocation
 from tests.calls.harness import FunctionSource
 from tests.calls.pending_harness import PendingHarness, pending_harness
+from tests.waiting import TIMEOUT
 
 SOURCE = "local"
 
@@ -84,3 +86,13 @@ async def login_harness(
         await harness.source_registry.refresh(SOURCE)
         await harness.catalog.update_aside(harness.source_registry.listings())
         yield harness, server
+
+
+async def add_login_source(gateway: Gateway, server: LoginServer) -> None:
+    """The same tools in a whole gateway."""
+    source = FunctionSource(SOURCE)
+    offer_tools(source, server)
+    await gateway.source_registry.add(source)
+    await gateway.source_registry.settled(within=TIMEOUT)
+    await gateway.catalog.update_aside(gateway.source_registry.listings())
+    gateway.answers._logins = server

@@ -20,7 +20,7 @@ from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
-from jackfield.calls.login_waits import LoginWaits
+from jackfield.calls.login_waits import LoginWaits, OpenLogin
 from jackfield.calls.messages import bad_result, broken_tool, cancelled, interrupted, question_closed, timed_out
 from jackfield.calls.permissions import may_stop
 from jackfield.calls.questions import OpenQuestions, is_question, patience_of
@@ -70,10 +70,11 @@ class Executor:
         gateway_id: str,
         redactor: Redactor,
         public_url: str = "",
+        open_login: OpenLogin | None = None,
     ) -> None:
         self.events = CallEvents(tell_others=store.tell_others if store.is_shared else None)
         self.counters = Counters()
-        self.login_waits = LoginWaits(store, public_url=public_url)
+        self.login_waits = LoginWaits(store, public_url=public_url, open_link=open_login)
         self.telemetry: Telemetry | None = None
         """Where spans go, while somebody collects them."""
         self._catalog = catalog
@@ -185,8 +186,10 @@ class Executor:
             outcome = await self._outcome(running, entry, for_caller=for_caller)
         except Refused as refusal:
             self._redactor.clean(refusal)
-            if isinstance(refusal, LoginNeeded) and running.call.kind is CallKind.TOOL:
-                return await self._wait_for_login(running, refusal)
+            if isinstance(refusal, LoginNeeded):
+                if running.call.kind is CallKind.TOOL:
+                    return await self._wait_for_login(running, refusal)
+                await self._refuse_read(running, refusal)
             if running.writing is None:
                 self._give_up(running, refusal)
                 raise
@@ -247,6 +250,15 @@ class Executor:
             self.counters.count(parked)
             self.events.tell(events.PENDING, parked)
         return parked
+
+    async def _refuse_read(self, running: Running, need: LoginNeeded) -> None:
+        """Who reads does not wait for a login: they are told where to make it, and read again."""
+        linked = await self.login_waits.linked(need, running.principal)
+        if running.writing is None:
+            self._give_up(running, linked)
+        else:
+            await self.settle(running, Failed(need.code, need.message))
+        raise linked
 
     async def _outcome(self, running: Running, entry: Entry, *, for_caller: bool) -> Done | Failed | Begun | Call:
         """What the tool came to within its deadline. A call that lasts gets its row meanwhile.

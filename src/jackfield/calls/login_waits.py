@@ -5,7 +5,7 @@ its caller's name. Above: the executor parks here, the pipeline joins here, `ans
 """
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from jackfield.calls import login_transactions as login_tx
@@ -16,6 +16,7 @@ from jackfield.calls.transactions import Moved
 from jackfield.calls.waiting import wait_until_final
 from jackfield.errors import LoginNeeded
 from jackfield.model.call import Call, CallStatus, Failed, LoginWait
+from jackfield.model.principal import Principal
 from jackfield.model.trace_context import via
 from jackfield.sources.authorization import SourceLogins
 from jackfield.store import Store
@@ -30,16 +31,29 @@ STEP = 200
 MOST_LOGINS = 5_000
 
 
+OpenLogin = Callable[[str, Principal], Awaitable[str | None]]
+"""Makes a link to a login at a source, for this principal; None: it may not make one."""
+
+
 class LoginWaits:
     """What waits for a login, as far as this gateway has to know. Used on the event loop only."""
 
-    def __init__(self, store: Store, *, public_url: str) -> None:
+    def __init__(self, store: Store, *, public_url: str, open_link: OpenLogin | None = None) -> None:
         self._store = store
         self._public_url = public_url
+        self._open_link = open_link
         self.joinable: dict[tuple[str, str], float] = {}
         """Of which source and principal calls wait, or waited not long ago, and until when that counts. Mostly empty:
         no other call pays anything for this.
         """
+
+    async def linked(self, need: LoginNeeded, principal: Principal) -> LoginNeeded:
+        """The same for who reads, and does not wait: with a link to make the login, if this principal may."""
+        url = None if self._open_link is None else await self._open_link(need.source, principal)
+        if url is None:
+            return need
+        said = f"{need.message} Or open {url} in a browser, log in, and read again."
+        return LoginNeeded(said, source=need.source, principal=need.principal, scopes=need.scopes, login_url=url)
 
     def url_of(self, call_id: str) -> str:
         """Where the login can be made that this call waits for. Holds no secret: who opens it has to be signed in."""

@@ -32,7 +32,16 @@ from jackfield.catalog.names import shown
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.view import View
-from jackfield.errors import AlreadyResolved, CallNotFound, Conflict, Forbidden, NotReady, Refused, RunNotFound
+from jackfield.errors import (
+    AlreadyResolved,
+    CallNotFound,
+    Conflict,
+    Forbidden,
+    LoginNeeded,
+    NotReady,
+    Refused,
+    RunNotFound,
+)
 from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, Outcome
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal, Scope
@@ -367,6 +376,10 @@ class Pipeline:
         if event.login is None or not may_log_in(principal, event):
             return None
         return self._executor.login_waits.url_of(event.call_id)
+
+    async def login_linked(self, need: LoginNeeded, *, principal: Principal) -> LoginNeeded:
+        """With a link to make the login that somebody lacks who does not wait for it, if they may."""
+        return await self._executor.login_waits.linked(need, principal)
 
     async def collected(self, call: Call) -> None:
         """Whoever made the call has its outcome, though not at once: the same request again is a new call."""

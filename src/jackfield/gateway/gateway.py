@@ -38,7 +38,7 @@ from jackfield.catalog.stored_tools import StoredTools
 from jackfield.catalog.transactions import PREFERENCES_TOPIC
 from jackfield.connections.flows import LoginFlows
 from jackfield.connections.types import WaitingCall
-from jackfield.errors import Unavailable
+from jackfield.errors import Refused, Unavailable
 from jackfield.gateway.building import (
     SPEAK_SO,
     catalog_of,
@@ -147,6 +147,7 @@ class Gateway:
             gateway_id=self.id,
             redactor=redactor,
             public_url=settings.url,
+            open_login=self._open_login,
         )
         self.pipeline = Pipeline(
             catalog=self.catalog,
@@ -394,6 +395,13 @@ class Gateway:
             caller=call.login.principal or call.principal,
             lasts_ms=call.longest_wait_ms if call.expires_at is None else max(0, call.expires_at - now),
         )
+
+    async def _open_login(self, source: str, principal: Principal) -> str | None:
+        """A link for who reads something and lacks a login; None: somebody else has to make that."""
+        try:
+            return await self.login_flows.open(self.connections.source(source), principal)
+        except Refused:
+            return None
 
     async def _login_done(self, source: str, principal: str | None) -> None:
         await self.answers.login_done(source, principal)

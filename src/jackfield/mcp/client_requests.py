@@ -72,7 +72,7 @@ class ClientRequests:
             return CallerClient(meta=meta, log_level=level) if meta or level else None
         by_result = InputRounds(caller, exchange, self._waiting).ask
         ask = by_result if caller.is_modern else partial(_ask_on_stream, caller, exchange)
-        opened = partial(_tell_opened, exchange) if _takes_urls(caller) and not caller.is_modern else None
+        opened = partial(_tell_opened, exchange) if takes_urls(caller) and not caller.is_modern else None
         return CallerClient(capabilities=caller.capabilities, ask=ask, meta=meta, log_level=level, opened=opened)
 
     def returned(self, asked: RpcRequest, caller: Caller) -> "InputRounds | None":
@@ -208,13 +208,14 @@ def raise_missing_capability(call: Call) -> None:
 
 def raise_url_required(call: Call, caller: Caller) -> None:
     """Pass on a server's -32042: the client shows the url to a person, and calls again."""
-    if call.error is None or call.error.code != URL_REQUIRED or not _takes_urls(caller):
+    if call.error is None or call.error.code != URL_REQUIRED or not takes_urls(caller):
         return
     error = server_error(call.result) or ErrorObject()
     raise RpcError(URL_REQUIRED_NUMBER, error.message or call.error.message, error.data)
 
 
-def _takes_urls(caller: Caller) -> bool:
+def takes_urls(caller: Caller) -> bool:
+    """Whether the client declares that it shows people urls to open."""
     able = caller.capabilities.get("elicitation")
     return isinstance(able, dict) and "url" in able
 

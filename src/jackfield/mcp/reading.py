@@ -12,7 +12,7 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.reading import reading_request, server_error, what_was_read
 from jackfield.calls.redaction import Redactor
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.errors import DefinitionChanged, InvalidArguments, PromptNotFound, ResourceNotFound
+from jackfield.errors import DefinitionChanged, InvalidArguments, LoginNeeded, PromptNotFound, ResourceNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.results import caching, stamped
@@ -147,7 +147,10 @@ class Reading:
         wanted = CompletionRequest(
             operation=operation, name=name, argument=argument, context=context, principal=caller.principal.on_record
         )
-        completed = self._redactor.json(await self._sources.complete(source, wanted))
+        try:
+            completed = self._redactor.json(await self._sources.complete(source, wanted))
+        except LoginNeeded as need:
+            raise await self._pipeline.login_linked(need, principal=caller.principal) from None
         found = _decode_completed(completed)
         return _result(b'"completion":%b' % bytes(found.completion), found.meta, caller)
 

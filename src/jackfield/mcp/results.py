@@ -35,10 +35,21 @@ def call_result(call: Call, entry: Entry, *, revision: str, url: str) -> bytes:
     tool = entry.tool
     if not answer.status.is_final:
         assert answer.result is not None
-        promised = promises_output(tool, modern=revision == MODERN)
-        content = _waiting(answer.result, call.id, url)
-        return _encoded(content, revision=revision, call_id=call.id, is_error=promised, is_structured=not promised)
+        follow = (
+            f"The call goes on without you. Do not repeat it. Its record, with the result once there is one: "
+            f"GET {url}/api/v1/calls/{call.id} with the same key."
+        )
+        return waiting_result(answer.result, follow, call.id, tool, revision=revision)
     return _outcome(answer, tool, revision=revision)
+
+
+def waiting_result(told: Raw, follow: str, call_id: str, tool: Tool, *, revision: str) -> bytes:
+    """The result of a call that is left pending: the contract's object, and what to do about it."""
+    promised = promises_output(tool, modern=revision == MODERN)
+    object_text, follow_text = encode(bytes(told).decode()), encode(follow)
+    blocks = b'[{"type":"text","text":%b},{"type":"text","text":%b}]' % (object_text, follow_text)
+    content = Content(blocks=Raw(blocks), structured=told)
+    return _encoded(content, revision=revision, call_id=call_id, is_error=promised, is_structured=not promised)
 
 
 def outcome_result(call: Call, tool: Tool, *, revision: str) -> bytes:
@@ -104,17 +115,6 @@ def stamped(members: bytes, *, revision: str, meta: dict[str, Any] | None = None
 def caching(fresh_ms: int) -> bytes:
     """How long a client of 2026-07-28 may keep a result, as members of it."""
     return b'"ttlMs":%d,"cacheScope":"private"' % fresh_ms
-
-
-def _waiting(told: Raw, call_id: str, url: str) -> Content:
-    """The contract's object for a pending call, and where to read its result."""
-    follow = (
-        f"The call goes on without you. Do not repeat it. Its record, with the result once there is one: "
-        f"GET {url}/api/v1/calls/{call_id} with the same key."
-    )
-    object_text, follow_text = encode(bytes(told).decode()), encode(follow)
-    blocks = b'[{"type":"text","text":%b},{"type":"text","text":%b}]' % (object_text, follow_text)
-    return Content(blocks=Raw(blocks), structured=told)
 
 
 def _text(message: str) -> Content:

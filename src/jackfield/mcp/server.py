@@ -21,6 +21,7 @@ from jackfield.mcp.core_tasks import CAPABILITIES as TASK_CAPABILITIES
 from jackfield.mcp.core_tasks import CoreTasks
 from jackfield.mcp.exchange import McpExchange, RpcOutcome
 from jackfield.mcp.log_messages import LogMessages
+from jackfield.mcp.logins import refusal_error
 from jackfield.mcp.notifications import ResourceFollowers
 from jackfield.mcp.reading import CAPABILITIES, FRESH_MS, Reading, not_found
 from jackfield.mcp.results import SERVER, caching, error_result, found_result, object_result, refusal_result, stamped
@@ -44,7 +45,6 @@ from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    SERVER_ERROR,
     RpcError,
     RpcRequest,
     object_param,
@@ -142,7 +142,7 @@ class McpServer:
             return error
         except Refused as refusal:
             self._redactor.clean(refusal)
-            return RpcError(SERVER_ERROR, refusal.message, {"code": refusal.code})
+            return refusal_error(refusal, caller)
         except Exception:
             reference = secrets.token_hex(6)
             log.exception("MCP request %s failed (reference %s)", request.method[:100], reference)

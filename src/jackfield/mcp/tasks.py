@@ -23,6 +23,7 @@ from jackfield.catalog.catalog import Catalog
 from jackfield.errors import AlreadyResolved, BadRequest, CallNotFound, Conflict, Expired
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
+from jackfield.mcp.logins import LoginPrompts, is_login, login_call_of
 from jackfield.mcp.results import outcome_result, stamped
 from jackfield.mcp.sessions import Caller
 from jackfield.model.call import Call, CallStatus, Done
@@ -53,10 +54,14 @@ MAX_FOLLOWED = 1_000
 STATUS = "notifications/tasks"
 _WAITS_FOR = {
     CallStatus.PENDING_APPROVAL: "Waiting for approval.",
+    CallStatus.PENDING_LOGIN: "Waiting for somebody to log in.",
     CallStatus.PENDING: "Waiting for the result.",
     CallStatus.WAITING: "Waiting for the result.",
     CallStatus.RUNNING: "Running.",
 }
+
+
+_MAY_LAST = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN})
 
 
 def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
@@ -82,6 +87,7 @@ class Tasks:
         self._pipeline = pipeline
         self._answers = answers
         self._keep_ms = int(keep_days * DAY_MS)
+        self.logins = LoginPrompts(pipeline)
 
     async def get(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         """`tasks/get`"""
@@ -119,6 +125,7 @@ class Tasks:
     async def created(self, call: Call, caller: Caller) -> bytes:
         """The result of a `tools/call` that goes on as a task. The call is on record by now."""
         found = await self._store.read(partial(followed_call, call.id)) or FollowedCall(call=call)
+        found = self._with_login(found, caller.principal)
         task = self.base(found, caller.capabilities)
         if task["status"] not in ("working", "input_required"):  # over in between; `tasks/get` has its end
             task |= {"status": "working", "lastUpdatedAt": task["createdAt"]}
@@ -131,12 +138,24 @@ class Tasks:
             raise RpcError(
                 INVALID_PARAMS, f"There is no task '{call_id[:MAX_ID]}'. It is another's, or no longer on record."
             )
-        return found
+        if found.call.login is not None and found.call.status.is_final:
+            await self._pipeline.collected(found.call)
+        return self._with_login(found, principal)
+
+    def _with_login(self, found: FollowedCall, principal: Principal) -> FollowedCall:
+        """With the login that it waits for as a question, where that is the principal's to make and not begun."""
+        question = self.logins.question_of(found.call, principal)
+        if question is None or not self.logins.is_open(question):
+            return found
+        return msgspec.structs.replace(found, questions=(question,))
 
     async def answer(self, question: Call, response: Any, principal: Principal) -> None:
         """Answer a question of the principal's own call, in the shape of MCP's elicitation."""
         if not isinstance(response, dict):
             raise RpcError(INVALID_PARAMS, f"'params.inputResponses.{question.id}' must be an object with an action.")
+        if is_login(question):
+            await self._answer_login(question, response)
+            return
         said = {key: response[key] for key in ("action", "content") if response.get(key) is not None}
         try:
             await self._answers.submit(question.id, Done(Raw(encode(said))), principal=principal, as_caller=True)
@@ -144,6 +163,15 @@ class Tasks:
             raise RpcError(INVALID_PARAMS, fault.message) from None
         except (AlreadyResolved, CallNotFound, Conflict, Expired):
             return  # somebody else answered it first
+
+    async def _answer_login(self, question: Call, response: dict[str, Any]) -> None:
+        """Whoever opens the link logs in there; whoever does not want to gives the call up."""
+        if response.get("action") == "accept":
+            self.logins.note_opened(question)
+            return
+        call_id = login_call_of(question)
+        with suppress(AlreadyResolved, CallNotFound, Conflict, Expired):
+            await self._answers.reject(call_id, principal=None, reason="The person behind the call did not log in.")
 
     def base(self, found: FollowedCall, capabilities: Mapping[str, Any]) -> dict[str, Any]:
         """The task without what belongs to its status."""
@@ -180,7 +208,7 @@ class Tasks:
         """How long after its creation it can be asked for at least; None: for ever, as far as it goes."""
         if call.status.is_final:
             return self._keep_ms
-        if call.status in (CallStatus.PENDING, CallStatus.PENDING_APPROVAL) and call.expires_at is None:
+        if call.status in _MAY_LAST and call.expires_at is None:
             return None
         return max(self._keep_ms, (call.expires_at or call.created_at) - call.created_at)
 
@@ -198,7 +226,7 @@ class Tasks:
         found = await self._store.read(partial(followed_call, call_id))
         if found is None:
             return None
-        task = self.detailed(found, caller.capabilities)
+        task = self.detailed(self._with_login(found, caller.principal), caller.capabilities)
         state = _state(task)
         is_news = state != seen[call_id] if call_id in seen else task["status"] != "working"
         seen[call_id] = state
@@ -306,6 +334,8 @@ def _message(found: FollowedCall, *, asks: bool) -> str | None:
         return None if call.error is None else call.error.message
     if asks:
         return "Waiting for input."
+    if found.questions and is_login(found.questions[0]):
+        return f"Waiting for a login: {msgspec.json.decode(found.questions[0].arguments)['url']}"
     if found.questions:
         return "Waiting for somebody to answer a question."
     if operation is not None and operation.said:

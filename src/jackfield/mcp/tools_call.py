@@ -39,6 +39,7 @@ from jackfield.protocol.jsonrpc import (
 )
 from jackfield.protocol.mcp import CANCELLED
 from jackfield.sources.base import Progress, TaskUse
+from jackfield.sources.client import CallerClient
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class ToolCalls:
         self._client_requests = client_requests
         self._tasks = tasks
         self._core_tasks = core_tasks
+        self._logins = tasks.logins
         self._url = url
         self._cancelling: set[asyncio.Task[None]] = set()
 
@@ -103,7 +105,18 @@ class ToolCalls:
             return refusal_result(refusal, revision=caller.revision)
         if exchange.is_cancelled and call.status is CallStatus.CANCELLED:
             raise RpcError(CANCELLED, "Request cancelled")
+        if call.status is CallStatus.PENDING_LOGIN and not use.is_followed:
+            return await self._after_login(call, entry, caller, exchange, client)
         return await self._result(call, entry, caller, use)
+
+    async def _after_login(
+        self, call: Call, entry: Entry, caller: Caller, exchange: McpExchange, client: CallerClient | None
+    ) -> bytes:
+        """The outcome, if the client's person logs in while it waits; else where to log in."""
+        call = await self._logins.until_done(call, caller, exchange, client)
+        if not call.status.is_final:
+            return self._logins.result(call, entry.tool, caller)
+        return await self._result(call, entry, caller, TaskUse.NEVER)
 
     async def _result(self, call: Call, entry: Entry, caller: Caller, use: TaskUse) -> bytes:
         if use is TaskUse.AT_ONCE:
