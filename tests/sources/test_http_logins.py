@@ -52,7 +52,6 @@ async def test_a_tool_over_http_uses_the_login_of_its_connection() -> None:
         tool = tool_at(f"{server.url}/issues", authorization="Bearer of-the-template")
         outcome = await call(tool, logins, "ann", outgoing)
         assert isinstance(outcome, Done)
-        assert b"token-of-ann" not in bytes(outcome.result)
         assert [one.headers["authorization"] for one in server.received] == [
             "Bearer old-token-ann",
             "Bearer token-of-ann",

@@ -10,18 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from http import HTTPStatus
 from typing import NoReturn, Protocol, TypeVar
 
-from msgspec import Raw
-from msgspec.structs import replace
-
 from jackfield.errors import LoginNeeded
-from jackfield.model.call import Done, Failed
-from jackfield.model.redaction import SecretForms
 from jackfield.outgoing.urls import named_origin
 
 MOST_SENDS = 3
 """How often one request is sent that the server refuses before it acts; each time with other headers."""
-_HEADER = "authorization"
-Result = TypeVar("Result")
 
 
 class Authorization(Protocol):
@@ -82,39 +75,6 @@ class WithoutLogin:
 
     async def refused(self, status: int, headers: Mapping[str, str], *, sent: Mapping[str, str]) -> NoReturn:  # noqa: ARG002
         raise LoginNeeded(f"Source '{self._source}' needs a login.", source=self._source, principal="")
-
-
-class KnownLogin:
-    """A login whose tokens are kept out of what the server says: it may show a request as it got it."""
-
-    def __init__(self, login: Authorization) -> None:
-        self._login = login
-        self._tokens: tuple[str, ...] = ()
-        """The last ones, the newest first."""
-        self._secrets = SecretForms(())
-
-    async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        headers = await self._login.headers(method, url)
-        token = next((value.partition(" ")[2] for name, value in headers.items() if name.lower() == _HEADER), "")
-        if token and token not in self._tokens:
-            self._tokens = (token, *self._tokens[:1])
-            self._secrets = SecretForms(self._tokens)
-        return headers
-
-    async def refused(self, status: int, headers: Mapping[str, str], *, sent: Mapping[str, str]) -> bool:
-        return await self._login.refused(status, headers, sent=sent)
-
-    def cleaned(self, outcome: Result) -> Result:
-        """The outcome without the tokens."""
-        match outcome:
-            case Done(result=result) if (shown := self._secrets.json(result)) is not result:
-                return replace(outcome, result=shown)
-            case Failed(message=message, result=None):
-                return replace(outcome, message=self._secrets.text(message))
-            case Failed(message=message, result=Raw() as result):
-                return replace(outcome, message=self._secrets.text(message), result=self._secrets.json(result))
-            case _:
-                return outcome
 
 
 class Answered(Protocol):

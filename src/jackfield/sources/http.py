@@ -22,7 +22,7 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.outgoing import Outgoing, OutgoingError, OutgoingResponse, OutgoingTimedOut
 from jackfield.outgoing.errors import OutgoingBadUrl
 from jackfield.outgoing.urls import parse_url
-from jackfield.sources.authorization import KnownLogin, NoLogins, SourceLogins, send_authorized, with_login
+from jackfield.sources.authorization import NoLogins, SourceLogins, send_authorized, with_login
 from jackfield.sources.base import Invocation, Listing
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -85,13 +85,12 @@ class HttpSource:
         if authorization is None:
             return Failed("source_unavailable", f"Source '{source}', whose login this tool uses, has none any more.")
         end = time.monotonic() + invocation.timeout_ms / 1000
-        known = KnownLogin(authorization)
 
         def send(login: Mapping[str, str]) -> Awaitable[OutgoingResponse]:
             left = max(end - time.monotonic(), 0.001)
             return self._send(template, message, invocation, left, headers=with_login(template.headers, login))
 
-        return known.cleaned(outcome_of(await send_authorized(known, template.method, message.url, send)))
+        return outcome_of(await send_authorized(authorization, template.method, message.url, send))
 
     async def _send(
         self,

@@ -395,14 +395,6 @@ async def test_a_hidden_list_outlives_a_restart_and_its_calls_are_taken(tmp_path
     await store.close()
 
 
-@requirement("ID-upstream-own-token")
-async def test_a_token_that_the_server_says_is_in_no_outcome(tmp_path: Path) -> None:
-    people = People()
-    async with guarded(people.app, PEOPLE) as server, place(tmp_path, server.url, two_logins()) as at:
-        server.people = {"token-ann": "it was token-ann"}
-        assert await at.said("ann") == "it was [redacted]"
-
-
 @requirement("ID-upstream-no-login-elsewhere")
 async def test_servers_of_agents_and_requests_never_get_a_login_of_that_name(tmp_path: Path) -> None:
     async with guarded(People().app, PEOPLE) as server, Outgoing(allow=("127.0.0.1",)) as outgoing:

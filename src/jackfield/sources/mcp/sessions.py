@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from jackfield.protocol.jsonrpc import RpcError
-from jackfield.sources.authorization import KnownLogin
 from jackfield.sources.base import Updated
 from jackfield.sources.mcp.connection import Connection
 from jackfield.sources.mcp.core_questions import CoreQuestions
@@ -31,10 +30,8 @@ IDLE_SECONDS = 300.0
 class ServerSession:
     """A server as somebody reaches it. `user` is told when the server's lists should be read anew."""
 
-    def __init__(self, source: str, upstream: Upstream, *, user: User, login: KnownLogin | None = None) -> None:
+    def __init__(self, source: str, upstream: Upstream, *, user: User) -> None:
         self.upstream = upstream
-        self.login = login
-        """What its requests are made with."""
         self.skills = ServerSkills(source, changed=user)
         self.core_questions = CoreQuestions()
         self.uses = 0

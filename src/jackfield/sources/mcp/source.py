@@ -19,7 +19,7 @@ from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.outgoing import OutgoingError
 from jackfield.protocol.jsonrpc import RpcError
-from jackfield.sources.authorization import Authorization, KnownLogin, NoLogins, WithoutLogin, how_to_log_in
+from jackfield.sources.authorization import Authorization, NoLogins, WithoutLogin, how_to_log_in
 from jackfield.sources.base import (
     NO_COMPLETION,
     About,
@@ -146,9 +146,8 @@ class McpSource:
 
     def _session_with(self, authorization: Authorization) -> ServerSession:
         """A session whose requests have this login. What its server says outside calls is nobody else's."""
-        login = KnownLogin(authorization)
-        upstream = self._make_upstream(partial(self._make_transport, authorization=login))
-        return ServerSession(self.name, upstream, user=self._request_refresh, login=login)
+        upstream = self._make_upstream(partial(self._make_transport, authorization=authorization))
+        return ServerSession(self.name, upstream, user=self._request_refresh)
 
     def _session_of(self, principal: str) -> ServerSession:
         authorization = self._logins.of(self.name, principal)
@@ -218,13 +217,12 @@ class McpSource:
         return self._names is None or tool.name in self._names or tool.operation is not CallKind.TOOL
 
     async def execute(self, invocation: Invocation) -> Outcome | Begun:
-        if self._login_listing is None:
+        if self._own is None:
             return await self._executed(self._session, invocation)
-        with self._session_for(invocation.principal) as session:
+        with self._own.using(invocation.principal) as session:
             outcome = await self._executed(session, invocation)
-        if self._own is not None:
-            self._own.last_user = invocation.principal
-        return outcome if session.login is None else session.login.cleaned(outcome)
+        self._own.last_user = invocation.principal
+        return outcome
 
     def _session_for(self, principal: str) -> AbstractContextManager[ServerSession]:
         return nullcontext(self._session) if self._own is None else self._own.using(principal)

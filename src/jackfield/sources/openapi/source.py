@@ -33,7 +33,7 @@ from jackfield.outgoing import (
 )
 from jackfield.outgoing.urls import named_origin
 from jackfield.sources.authorization import (
-    KnownLogin,
+    Authorization,
     WithoutLogin,
     how_to_log_in,
     listing_logins,
@@ -233,11 +233,9 @@ class OpenApiSource:
         except (OutgoingError, Unfillable) as fault:
             return Failed(fault.code, self._credentials.text(fault.message))
         fields = operation.select or invocation.arguments.get(operation.fields_argument or "") or ()
-        outcome = self._credentials.cleaned(outcome_of(answer, fields=fields))
-        if login is None:
-            return outcome
-        self._last_user = invocation.principal
-        return login.cleaned(outcome)
+        if login is not None:
+            self._last_user = invocation.principal
+        return self._credentials.cleaned(outcome_of(answer, fields=fields))
 
     async def close(self) -> None:
         following, self._following = self._following, None
@@ -246,7 +244,7 @@ class OpenApiSource:
             await asyncio.wait([following])
 
     async def _ask(
-        self, operation: OpenApiOperation, request: OpenApiRequest, invocation: Invocation, login: KnownLogin | None
+        self, operation: OpenApiOperation, request: OpenApiRequest, invocation: Invocation, login: Authorization | None
     ) -> OutgoingResponse:
         """Send it; once more after a transport failure, if nothing was sent or the tool is idempotent."""
         end = time.monotonic() + invocation.timeout_ms / 1000
@@ -258,11 +256,11 @@ class OpenApiSource:
                 raise
         return await send(operation, request, end)
 
-    def _login_of(self, principal: str) -> KnownLogin:
-        return KnownLogin(self._logins.of(self.name, principal) or WithoutLogin(self.name))
+    def _login_of(self, principal: str) -> Authorization:
+        return self._logins.of(self.name, principal) or WithoutLogin(self.name)
 
     async def _send_authorized(
-        self, login: KnownLogin, operation: OpenApiOperation, request: OpenApiRequest, end: float
+        self, login: Authorization, operation: OpenApiOperation, request: OpenApiRequest, end: float
     ) -> OutgoingResponse:
         """Raises `LoginNeeded`."""
 

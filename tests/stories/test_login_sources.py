@@ -1,0 +1,52 @@
+"""A source whose server hides what it offers: how it is shown before a login, after it, and after a restart."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.connections.world import Place, gateway_at, upstream
+from tests.requirement import requirement
+from tests.waiting import eventually_async
+
+
+async def source_of(place: Place) -> dict[str, Any]:
+    answer = await place.client.get("/api/v1/sources/far", headers=place.headers("admin"))
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["source"]
+    return found
+
+
+async def has_status(place: Place, status: str) -> bool:
+    return bool((await source_of(place))["status"] == status)
+
+
+@requirement("ID-upstream-hidden-list")
+async def test_a_source_waits_for_a_login_shows_its_last_list_after_a_restart_and_takes_calls(tmp_path: Path) -> None:
+    async with upstream() as server:
+        async with gateway_at(tmp_path, server) as place:
+            await eventually_async(lambda: has_status(place, "login_needed"))
+            shown = await source_of(place)
+            assert shown["tools"] == []
+            assert "jackfield login far" in shown["error"]
+            ready = await place.client.get("/readyz", headers=place.headers("ann"))
+            assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+            [far] = [one for one in ready.json()["sources"] if one["name"] == "far"]
+            assert far["status"] == "login_needed"
+            await place.log_in("ann")
+            await eventually_async(lambda: has_status(place, "up"))
+            assert (await source_of(place))["tools"] == ["whoami"]
+            ended = await place.client.delete("/api/v1/connections/far", headers=place.headers("ann"))
+            assert ended.status_code == 204, ended.text
+            await eventually_async(lambda: has_status(place, "login_needed"))
+            assert (await source_of(place))["tools"] == ["whoami"]
+
+        async with gateway_at(tmp_path, server) as place:
+            await eventually_async(lambda: has_status(place, "login_needed"))
+            assert (await source_of(place))["tools"] == ["whoami"]
+            asked = await place.call("bob")
+            assert asked.status_code == 202, asked.text
+            assert server.calls == {}
+            await place.log_in("bob")
+            record = await place.result("bob", asked.json()["call_id"])
+            assert record["result"] == "bob"
+            assert server.calls == {"bob": 1}
+            await eventually_async(lambda: has_status(place, "up"))
