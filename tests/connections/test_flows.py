@@ -1,6 +1,7 @@
 """The way of a login through a browser, and what is refused on it."""
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -9,7 +10,9 @@ import httpx2
 import pytest
 
 from jackfield.connections import transactions as tx
-from tests.connections.world import Place, UpstreamServer, field, gateway_at, go_on, upstream
+from jackfield.gateway.retention import prune
+from jackfield.store.scripts import Sql, run
+from tests.connections.world import Place, UpstreamServer, config_of, field, gateway_at, go_on, upstream
 from tests.requirement import requirement
 
 
@@ -265,3 +268,50 @@ async def test_a_link_ends_with_its_call_also_between_the_two_servers(tmp_path: 
         assert late.status_code == 410
         assert not await is_connected(place, "ann")
         assert (await place.press(call["login_url"], "ann")).status_code == 410
+
+
+@requirement("ID-step-up")
+async def test_a_call_that_needs_more_scopes_waits_for_another_login_and_runs_once(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server) as place:
+        await place.log_in("ann")
+        await place.listed()
+        server.mcp.needs_more |= set(server.mcp.people)
+        call = (await place.call("ann")).json()
+        assert call["status"] == "pending_login", call
+        assert (await place.log_in("ann", call["login_url"])).status_code == 200
+        record = await place.result("ann", call["call_id"])
+        assert (record["status"], record["result"]) == ("completed", "ann")
+        assert server.calls == {"ann": 1}
+        listed = (await place.client.get("/api/v1/connections", headers=place.headers("ann"))).json()
+        assert sorted(listed["connections"][0]["scopes"]) == ["read", "write"]
+
+
+@requirement("ID-flow-call")
+async def test_a_shared_login_that_a_call_waits_for_is_an_administrators(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server, config=config_of(server, auth="shared")) as place:
+        await place.log_in("admin")
+        await place.listed()
+        await place.client.delete("/api/v1/connections/far", headers=place.headers("admin"))
+        call = (await place.call("ann")).json()
+        assert call["status"] == "pending_login", call
+        seen = await place.client.get(f"/api/v1/calls/{call['call_id']}", headers=place.headers("admin"))
+        link = seen.json()["call"]["login_url"]
+        assert (await place.press(link, "ann")).status_code == 403
+        assert (await place.log_in("admin", link)).status_code == 200
+        assert (await place.result("ann", call["call_id"]))["result"] == "admin"
+
+
+async def test_links_are_bounded_and_forgotten(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server) as place:
+        links = [await place.link("ann") for _ in range(tx.MOST_FLOWS + 1)]
+        browser = await place.browser("ann")
+        assert (await browser.get(urlsplit(links[0]).path)).status_code == 410
+        assert (await browser.get(urlsplit(links[-1]).path)).status_code == 200
+        await place.press(links[-1], "ann")
+        entries = (await place.gateway.vault.status()).sealed
+        assert entries == 3  # the check, the gateway's registration, what the answer is checked against
+        store = place.gateway.store
+        await store.write(partial(run, Sql("over", "UPDATE login_flows SET expires_at = 0")))
+        await prune(store, keep_days=30)
+        assert (await place.gateway.vault.status()).sealed == 2
+        assert not await store.read(partial(run, Sql("left", "SELECT id FROM login_flows")))

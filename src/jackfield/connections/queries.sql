@@ -68,6 +68,9 @@ VALUES (:id, :source, :principal, :asked_by, :state_digest, :browser, clock_ms()
 ON CONFLICT (id) DO UPDATE SET state_digest = excluded.state_digest, browser = excluded.browser,
     asked_by = excluded.asked_by, expires_at = excluded.expires_at
 
+-- name: flows_asked_by
+SELECT id FROM login_flows WHERE asked_by = :asked_by ORDER BY created_at DESC, id DESC LIMIT 1000
+
 -- name: get_flow
 SELECT * FROM login_flows WHERE id = :id AND expires_at > clock_ms()
 

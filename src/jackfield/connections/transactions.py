@@ -16,6 +16,8 @@ CONNECTION = "connection"
 LOGIN_FLOW = "login_flow"
 OAUTH_CLIENT = "oauth_client"
 """Kinds of sealed rows."""
+MOST_FLOWS = 50
+"""Links of one principal that nobody has used."""
 
 
 class Held(Struct, frozen=True):
@@ -126,7 +128,10 @@ def _delete(connection: Connection) -> Script[None]:
 
 
 def open_flow(flow: Flow, *, lasts_ms: int) -> Script[None]:
-    """Keep a link that leads to a login, opened by nobody yet."""
+    """Keep a link that leads to a login, opened by nobody yet. Who asks for very many loses the oldest."""
+    rows = yield from run("flows_asked_by", asked_by=flow.asked_by)
+    for row in rows[MOST_FLOWS - 1 :]:
+        yield from _drop_flow(row["id"])
     yield (
         "put_flow",
         {

@@ -4,6 +4,7 @@ from functools import partial
 
 from jackfield.agents import cycle_transactions as cycle_tx
 from jackfield.calls import transactions as call_tx
+from jackfield.connections import transactions as connection_tx
 from jackfield.responses import transactions as response_tx
 from jackfield.store.base import Store
 from jackfield.store.scripts import run
@@ -22,6 +23,7 @@ async def prune(store: Store, *, keep_days: float, limit: int = 500) -> int:
     await store.write(partial(cycle_tx.prune, before=before, limit=limit))
     events = await store.write(partial(run, "prune_space_events", **old))
     messages = await store.write(partial(run, "prune_space_messages", **old, kept=MESSAGES_KEPT))
+    await store.write(partial(connection_tx.prune_flows, limit=limit))
     inbox = await store.write(partial(run, "prune_inbox", **old))
     for name, values in (
         ("prune_live_streams", {"limit": limit}),
