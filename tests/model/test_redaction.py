@@ -1,8 +1,10 @@
 """The operator's secrets, in whatever form somebody writes them."""
 
+import hashlib
 import json
 import time
 from collections.abc import Callable
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from jackfield.model.redaction import KnownSecrets, SecretForms, cut
+from jackfield.model.redaction import REDACTED, KnownSecrets, LongSecrets, SecretForms, cut
 from tests.requirement import requirement
 
 SECRET = 'p/q+r"s\\t\né😀'
@@ -151,3 +153,45 @@ def test_whatever_is_replaced_the_rest_can_be_read(value: object, secrets: list[
     after = cleaned(msgspec.json.encode(value), *secrets)
     msgspec.json.decode(after)
     assert not any(msgspec.json.encode(secret)[1:-1] in after for secret in secrets)
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(16, 200), st.integers(1, 30))
+def test_a_token_is_found_wherever_it_begins_among_however_many(
+    before: int, after: int, length: int, others: int
+) -> None:
+    tokens = LongSecrets()
+    many = [hashlib.sha512(str(number).encode()).hexdigest() * 2 for number in range(others + 1)]
+    for token in many:
+        tokens.note(token[:length])
+    secret = many[0][:length]
+    known = KnownSecrets(tuple, tokens)
+    text = "." * before + secret + "é" * after
+    assert known.text(text) == "." * before + REDACTED + "é" * after
+    raw = Raw(msgspec.json.encode({"x": [text]}))
+    assert msgspec.json.decode(known.json(raw)) == {"x": ["." * before + REDACTED + "é" * after]}
+    harmless = Raw(msgspec.json.encode(["." * before, secret[:-1], after]))
+    assert known.json(harmless) is harmless
+
+
+def test_a_token_that_was_cut_or_spelled_for_an_address_is_found() -> None:
+    tokens = LongSecrets()
+    secret = "ab/cd+" * 8
+    tokens.note(secret)
+    known = KnownSecrets(tuple, tokens)
+    assert known.text(f"says '{secret[:30]}…' and on") == f"says '{REDACTED}…' and on"
+    assert known.text(f"…{secret[10:]} and on") == f"…{REDACTED} and on"
+    assert known.text(f"https://x/?t={quote(secret, safe='')}&u=1") == f"https://x/?t={REDACTED}&u=1"
+
+
+def test_of_very_many_tokens_the_least_recently_noted_are_let_go() -> None:
+    tokens = LongSecrets(most=3)
+    names = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(5)]
+    for name in names[:3]:
+        tokens.note(name)
+    tokens.note(names[0])
+    tokens.note(names[3])
+    known = KnownSecrets(tuple, tokens)
+    assert [known.text(name) for name in names] == [REDACTED, names[1], REDACTED, REDACTED, names[4]]
+    assert len(tokens) == 3
+    assert known
+    assert not KnownSecrets(tuple, LongSecrets())

@@ -27,7 +27,9 @@ BUFFERED_CHUNKS = 64
 @asynccontextmanager
 async def gateway_transport(settings: Settings) -> AsyncIterator["StreamingTransport"]:
     """Run a gateway as long as the block."""
-    set_up_logging(settings.log_format, secrets=lambda: settings.secrets.used, level=logging.ERROR)
+    set_up_logging(
+        settings.log_format, secrets=lambda: settings.secrets.used, tokens=settings.secrets.tokens, level=logging.ERROR
+    )
     streams = Streams()
     async with Gateway(settings) as gateway:
         await gateway.source_registry.settled(within=SOURCES_TIMEOUT)

@@ -32,7 +32,7 @@ from jackfield.store.scripts import Script
 log = logging.getLogger("jackfield")
 T = TypeVar("T")
 
-MOST_CACHED = 200
+MOST_CACHED = 2_000
 """Connections whose tokens are kept unsealed in memory."""
 EARLY_SECONDS = 60.0
 EARLY_PART = 0.1

@@ -109,7 +109,7 @@ class Gateway:
                 settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
             )
         self.outgoing = Outgoing(settings.outgoing.allow)
-        redactor = self.redactor = Redactor(lambda: settings.secrets.used)
+        redactor = self.redactor = Redactor(lambda: settings.secrets.used, settings.secrets.tokens)
         self.source_logs = SourceLogs(redact=redactor.note)
         self.worker_host = WorkerHost(
             settings.data / "workers",

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import msgspec
 
-from jackfield.model.redaction import KnownSecrets
+from jackfield.model.redaction import KnownSecrets, LongSecrets
 
 _encode = msgspec.json.Encoder().encode
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message", "taskName"}
@@ -18,12 +18,13 @@ def set_up_logging(
     log_format: str,
     *,
     secrets: Callable[[], Collection[str]] = tuple,
+    tokens: LongSecrets | None = None,
     level: int = logging.INFO,
     stream: TextIO | None = None,
 ) -> None:
-    """Send all logs of this process to stderr; the values of `secrets` are redacted."""
+    """Send all logs of this process to stderr; the values of `secrets` and `tokens` are redacted."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines(secrets) if log_format == "json" else TextLines(secrets))
+    handler.setFormatter(JsonLines(secrets, tokens) if log_format == "json" else TextLines(secrets, tokens))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -34,9 +35,9 @@ def set_up_logging(
 
 
 class _Redacting(logging.Formatter):
-    def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
+    def __init__(self, secrets: Callable[[], Collection[str]], tokens: LongSecrets | None = None) -> None:
         super().__init__()
-        self._secrets = KnownSecrets(secrets)
+        self._secrets = KnownSecrets(secrets, tokens)
 
 
 class TextLines(_Redacting):

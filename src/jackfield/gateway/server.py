@@ -205,7 +205,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
 
 def serve(settings: Settings) -> int:
     """Run a gateway until it is told to stop; the exit code. What cannot be served raises `ConfigError`."""
-    set_up_logging(settings.log_format, secrets=lambda: settings.secrets.used)
+    set_up_logging(settings.log_format, secrets=lambda: settings.secrets.used, tokens=settings.secrets.tokens)
     with bind(settings.server) as listener:
         server = msgspec.structs.replace(settings.server, port=listener.getsockname()[1])
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -15,7 +15,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from jackfield.errors import Refused, SourceUnavailable
-from jackfield.model.redaction import KnownSecrets
+from jackfield.model.redaction import KnownSecrets, LongSecrets
 from jackfield.protocol.errors import ErrorAnswer, ErrorBody, error_body, error_headers, error_type, http_status
 from jackfield.settings import Settings
 
@@ -105,13 +105,19 @@ _ABSOLUTE = re.compile(r"(?<![\w.:/~-])~?/(?:[^\s'\"<>|:,;()\[\]/]+/)*([^\s'\"<>
 class Sanitizer:
     """Cleans sentences before strangers read them."""
 
-    def __init__(self, secrets: Callable[[], Collection[str]], folders: tuple[Path, ...] = ()) -> None:
-        self._secrets = KnownSecrets(secrets)
+    def __init__(
+        self,
+        secrets: Callable[[], Collection[str]],
+        folders: tuple[Path, ...] = (),
+        *,
+        tokens: LongSecrets | None = None,
+    ) -> None:
+        self._secrets = KnownSecrets(secrets, tokens)
         self._roots = [f"{folder}/" for folder in folders]
 
     @classmethod
     def of(cls, settings: Settings) -> "Sanitizer":
-        return cls(lambda: settings.secrets.used, (settings.data, settings.folder))
+        return cls(lambda: settings.secrets.used, (settings.data, settings.folder), tokens=settings.secrets.tokens)
 
     def text(self, sentence: str) -> str:
         """The sentence without secrets, and with paths as the operator wrote them, or their last part only."""

@@ -7,6 +7,7 @@ Above: the redaction of every outcome (`calls/redaction.py`), of logs and senten
 """
 
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property, lru_cache
 from typing import Any
@@ -22,6 +23,11 @@ SHORTEST_LINE = 8
 """Of a secret of several lines, as keys in PEM are."""
 CUT = "…"
 """Stands where a text was cut."""
+BLOCK = 8
+LONG = 2 * BLOCK
+"""Characters from which on a secret can be one of very many."""
+LONGEST_PART = 64
+_CUT_BYTES = CUT.encode()
 _WORDS = frozenset({"true", "false", "null", "none"})
 """Settings that are named like secrets, and would black out what everybody says."""
 _NAMED_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
@@ -131,27 +137,106 @@ class SecretForms:
         return value
 
 
-class KnownSecrets:
-    """The secrets that are known by now. `secrets` is asked each time, because there may be others since: another
-    collection, or the same with more in it.
+class LongSecrets:
+    """Very many secrets of 16 characters and more, such as tokens, found in a time that is the same however many.
+
+    A text is looked at in blocks of eight bytes. Wherever a secret begins in it, one whole block of the text is within
+    the last fifteen bytes of the secret, and those of every secret are in a table.
     """
 
-    def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
+    def __init__(self, *, most: int = 5_000) -> None:
+        self._most = most
+        self._blocks: dict[int, tuple[str, ...]] = {}
+        self._of: dict[str, tuple[int, ...]] = {}
+        """The blocks of each secret, the least recently noted first."""
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def note(self, secret: str) -> None:
+        """One more; of too many, the least recently noted is let go."""
+        if (blocks := self._of.pop(secret, None)) is None:
+            blocks = tuple(sorted({block for form in _forms(secret) for block in _blocks_of(form)}))
+            for block in blocks:
+                self._blocks[block] = (*self._blocks.get(block, ()), secret)
+        self._of[secret] = blocks
+        if len(self._of) > self._most:
+            self._let_go(next(iter(self._of)))
+
+    def _let_go(self, secret: str) -> None:
+        for block in self._of.pop(secret):
+            left = tuple(one for one in self._blocks[block] if one != secret)
+            if left:
+                self._blocks[block] = left
+            else:
+                del self._blocks[block]
+
+    def perhaps_in(self, body: bytes) -> frozenset[str]:
+        """Those that may be in a text, also in part where it was cut; mostly none."""
+        if not self._of:
+            return frozenset()
+        read = memoryview(body)[: len(body) // BLOCK * BLOCK].cast("Q").tolist()
+        found: frozenset[str] = frozenset()
+        if not self._blocks.keys().isdisjoint(read):
+            found = frozenset(secret for block in self._blocks.keys() & read for secret in self._blocks[block])
+        return found | self._cut_in(body) if _CUT_BYTES in body else found
+
+    def _cut_in(self, body: bytes) -> frozenset[str]:
+        """Those of which a part is left at a mark."""
+        first, *others = body.decode("utf-8", "replace").split(CUT)
+        sides = [first[-LONGEST_PART:].rstrip("'\" ")[-LONG:], *(part.lstrip("'\" ")[:LONG] for part in others)]
+        sides += [part[-LONGEST_PART:].rstrip("'\" ")[-LONG:] for part in others]
+        whole = [side for side in sides if len(side) == LONG]
+        return frozenset(secret for secret in list(self._of) if any(side in secret for side in whole))
+
+
+class KnownSecrets:
+    """The secrets that are known by now. `secrets` is asked each time, because there may be others since: another
+    collection, or the same with more in it. `tokens` are those that come and go.
+    """
+
+    def __init__(self, secrets: Callable[[], Collection[str]], tokens: LongSecrets | None = None) -> None:
         self._secrets = secrets
+        self._tokens = LongSecrets() if tokens is None else tokens
         self._known: tuple[Collection[str], int] = ((), -1)
-        self._forms = SecretForms(())
+        self._few = SecretForms(())
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens) or bool(self._forms)
 
     @property
-    def forms(self) -> SecretForms:
+    def _forms(self) -> SecretForms:
         secrets = self._secrets()
         collection, count = self._known
         if secrets is not collection or len(secrets) != count:
             self._known = (secrets, len(secrets))
-            self._forms = SecretForms(secrets)
-        return self._forms
+            self._few = SecretForms(secrets)
+        return self._few
 
     def text(self, text: str) -> str:
-        return self.forms.text(text)
+        text = self._forms.text(text)
+        if self._tokens and (found := self._tokens.perhaps_in(text.encode("utf-8", "surrogatepass"))):
+            text = _forms_of(found).text(text)
+        return text
+
+    def json(self, raw: Raw, *, was_cut: bool = False) -> Raw:
+        """JSON without them, as `SecretForms.json`."""
+        if forms := self._forms:
+            raw = forms.json(raw, was_cut=was_cut)
+        if self._tokens and (found := self._tokens.perhaps_in(bytes(raw))):
+            raw = _forms_of(found).json(raw, was_cut=was_cut)
+        return raw
+
+
+@lru_cache(maxsize=256)
+def _forms_of(secrets: frozenset[str]) -> SecretForms:
+    return SecretForms(secrets)
+
+
+def _blocks_of(form: str) -> Iterable[int]:
+    """The blocks of the text that a secret may be found by, wherever the secret begins."""
+    tail = form.encode("utf-8", "surrogatepass")[1 - 2 * BLOCK :]
+    return (int.from_bytes(tail[start : start + BLOCK], sys.byteorder) for start in range(len(tail) - BLOCK + 1))
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from jackfield.errors import ConfigError
+from jackfield.model.redaction import LONG, LongSecrets
 from jackfield.model.text import nearest, with_article
 from jackfield.model.tool import Category
 from jackfield.protocol.large_results import LARGE_RESULT
@@ -59,8 +60,6 @@ _SERVICE_SUFFIX = "_API_URL"
 _RESERVED_SERVICE = "JACKFIELD"
 _MODEL_URL, _MODEL_NAME, _MODEL_KEY = "JACKFIELD_MODEL_URL", "JACKFIELD_MODEL", "JACKFIELD_MODEL_KEY"
 DEFAULT_MODEL = "default"
-MOST_NOTED = 500
-"""Secrets learned while the gateway runs that are looked for in all that is said: each costs every call a little."""
 
 
 class _Tables(Struct, frozen=True, kw_only=True):
@@ -147,17 +146,10 @@ class Secrets:
     def __init__(self, environment: Mapping[str, str], file: Mapping[str, str]) -> None:
         self._environment = environment
         self._file = file
-        self._used: frozenset[str] = frozenset()
-        self._noted: dict[str, None] = {}
-        """In the order of their last use: not the config's, but learned while the gateway runs."""
-        self._all: frozenset[str] | None = frozenset()
-
-    @property
-    def used(self) -> frozenset[str]:
-        """All that must not be shown; another object whenever it has changed."""
-        if self._all is None:
-            self._all = self._used.union(self._noted)
-        return self._all
+        self.used: frozenset[str] = frozenset()
+        """Those that must not be shown; another object whenever there are more."""
+        self.tokens = LongSecrets()
+        """The same for what comes and goes while the gateway runs."""
 
     def get(self, name: str) -> str | None:
         value = self._environment.get(name, self._file.get(name))
@@ -167,20 +159,16 @@ class Secrets:
 
     def add(self, value: str) -> None:
         """One more that must never be shown."""
-        if value not in self._used:
-            self._used |= {value}
-            self._all = None
+        if value not in self.used:
+            self.used |= {value}
 
     def note(self, *values: str) -> None:
         """More to keep out of what is shown, such as tokens. The least recently noted of very many are let go."""
         for value in values:
-            if value not in self._noted:
-                self._all = None
-            self._noted.pop(value, None)
-            self._noted[value] = None
-        while len(self._noted) > MOST_NOTED:
-            del self._noted[next(iter(self._noted))]
-            self._all = None
+            if len(value) >= LONG:
+                self.tokens.note(value)
+            else:
+                self.add(value)
 
 
 def load_settings(
