@@ -5,6 +5,10 @@ import { client } from "./data";
 export interface Known {
   is: "known";
   principal: string;
+  /** A person's name; else the key's. */
+  name: string;
+  email?: string;
+  roles: string[];
   scopes: string[];
   refresh: () => void;
 }
@@ -25,7 +29,7 @@ export function useIdentity(): Identity {
     const code = takeCode();
     try {
       if (code !== null) await client.post("/api/login", { code });
-      const known = await client.get<{ principal: string; scopes: string[] }>("/api/login");
+      const known = await client.get<Omit<Known, "is" | "refresh">>("/api/login");
       setIdentity({ is: "known", ...known, refresh });
     } catch (fault) {
       const refused = fault instanceof GatewayError && fault.status === 401 && code === null;

@@ -59,8 +59,8 @@ export function Shell({ identity, children }: { identity: Known; children: React
         <footer>
           <Palette />
           <div className="who">
-            <span className="one-line" title={`scopes: ${identity.scopes.join(", ")}`}>
-              {identity.principal}
+            <span className="one-line" title={about(identity)}>
+              {inOneLine(identity.name, 100)}
             </span>
             <button type="button" className="plain" onClick={() => void signOut()}>
               Sign out
@@ -116,6 +116,12 @@ function Source({ source }: { source: SourceStatus }): ReactNode {
       {stderr.length > 0 && <pre className="code">{stderr.map((text) => safeText(text, 300)).join("\n")}</pre>}
     </details>
   );
+}
+
+/** Who is signed in, in full. */
+function about({ principal, name, email, roles, scopes }: Known): string {
+  const person = principal === name ? [] : [principal, email, roles.length > 0 ? `roles: ${roles.join(", ")}` : undefined];
+  return [...person, `scopes: ${scopes.join(", ")}`].filter((text) => text !== undefined).join("\n");
 }
 
 async function signOut(): Promise<void> {

@@ -1,11 +1,14 @@
 import { useState, type FormEvent, type ReactNode } from "react";
 import { Client } from "@jackfield/react";
+import { useData } from "../data";
+import { inOneLine } from "../safe-text";
 
-/** Signs in with a key, which is exchanged for a cookie and not kept. */
+/** Signs in at the identity provider, where there is one, or with a key, which is exchanged for a cookie and not kept. */
 export function SignIn({ fault, onSignedIn }: { fault: string | null; onSignedIn: () => void }): ReactNode {
   const [key, setKey] = useState("");
   const [said, setSaid] = useState(fault);
   const [isBusy, setIsBusy] = useState(false);
+  const provider = useData<{ oidc: string | null }>("/api/login/ways").data?.oidc ?? null;
   const send = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
     setIsBusy(true);
@@ -21,11 +24,16 @@ export function SignIn({ fault, onSignedIn }: { fault: string | null; onSignedIn
   return (
     <main className="sign-in">
       <h1>Jackfield</h1>
-      <p>Open the link that the gateway printed at startup, or paste a key.</p>
+      {provider !== null && (
+        <a className="button" href={`/api/login/oidc?return_to=${encodeURIComponent(here())}`}>
+          Sign in with {inOneLine(provider, 60)}
+        </a>
+      )}
+      <p>{provider === null ? "Open the link that the gateway printed at startup, or paste a key." : "Or paste a key."}</p>
       <form onSubmit={(event) => void send(event)}>
         <label htmlFor="key">Key</label>
         <input id="key" type="password" autoComplete="off" value={key} onChange={(event) => setKey(event.target.value)} required />
-        <button type="submit" className="primary" disabled={isBusy}>
+        <button type="submit" className={provider === null ? "primary" : undefined} disabled={isBusy}>
           Sign in
         </button>
       </form>
@@ -36,4 +44,9 @@ export function SignIn({ fault, onSignedIn }: { fault: string | null; onSignedIn
       )}
     </main>
   );
+}
+
+/** This page, without the host. */
+function here(): string {
+  return `${location.pathname}${location.search}${location.hash}`;
 }

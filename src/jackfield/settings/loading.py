@@ -60,6 +60,8 @@ _SERVICE_SUFFIX = "_API_URL"
 _RESERVED_SERVICE = "JACKFIELD"
 _MODEL_URL, _MODEL_NAME, _MODEL_KEY = "JACKFIELD_MODEL_URL", "JACKFIELD_MODEL", "JACKFIELD_MODEL_KEY"
 DEFAULT_MODEL = "default"
+_GATEWAYS_OWN = ("oidc", "roles", "oauth")
+"""Tables of `[auth]` that no client needs; their variables may be unset there."""
 
 
 class _Tables(Struct, frozen=True, kw_only=True):
@@ -232,6 +234,7 @@ def load_local(config: str | Path | None = None, *, environment: Mapping[str, st
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
     raw = _read(path) if path else {}
     raw = {key: _expand(raw[key], secrets, str(path), key, unset="") for key in ("server", "auth") if key in raw}
+    raw["auth"] = {key: value for key, value in raw.get("auth", {}).items() if key not in _GATEWAYS_OWN}
     document = parse_config(raw, _LocalDocument, where=f"{path or 'the configuration'}:")
     return LocalGateway(
         data=data,
