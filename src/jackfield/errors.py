@@ -77,6 +77,8 @@ class Refused(JackfieldError):
     """A request that was not carried out. Carries the parameter at fault, if one is."""
 
     code = "refused"
+    challenge: str | None = None
+    """How to authenticate, as `WWW-Authenticate` says it, where that is more than `Bearer`."""
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)

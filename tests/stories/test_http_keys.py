@@ -61,6 +61,8 @@ def test_without_a_key_only_health_page_login_and_signed_urls_are_open(api: Api,
         assert answer.status_code in (200, 303, 400, 403, 404, 415)
     elif door.path == ASSETS:
         assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
+    elif door.is_cross_origin:
+        assert answer.status_code == 200
     elif door.path in OPEN and (door.method, door.path) != ("GET", "/api/login"):
         assert answer.status_code in (200, 204, 400)
     elif door.path == SIGNED:
@@ -68,7 +70,7 @@ def test_without_a_key_only_health_page_login_and_signed_urls_are_open(api: Api,
     else:
         assert answer.status_code == 401
         assert error_of(answer)["code"] == "unauthenticated"
-        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
 @requirement("CON-key-401-403")

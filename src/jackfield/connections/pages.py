@@ -4,6 +4,7 @@ Above: the URL map. Below: `flows.py`, and the browser with who is signed in. A 
 is signed in, in which browser.
 """
 
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from jackfield.connections.connections import CALLBACK_PATH, DOCUMENT_PATH
@@ -175,7 +176,7 @@ def routes(flows: LoginFlows, browser: Browser, *, public_url: str) -> list[Rout
                 scope=None,
                 tag="Identity",
                 summary="Who the gateway is at authorization servers (client id metadata document)",
-                responses={200: ResponseSpec(description="The document", type=dict[str, object])},
+                responses={200: ResponseSpec(description="The document", type=dict[str, Any])},
             )
         )
     return routes

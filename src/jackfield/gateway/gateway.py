@@ -57,6 +57,7 @@ from jackfield.gateway.key_names import KeyNames
 from jackfield.gateway.retention import prune
 from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
+from jackfield.identity.oauth.front import OAuthFront
 from jackfield.identity.people import People
 from jackfield.identity.principals import Principals
 from jackfield.identity.stored_keys import StoredKeys
@@ -167,7 +168,7 @@ class Gateway:
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
         self.keyring = Keyring.from_settings(settings, groups=self.groups)
-        self.principals = Principals(self.keyring, self._people(), on_ended=self.catalog.let_go)
+        self.principals, self.oauth = self._identity()
         self.key_names = KeyNames(settings, groups=self.groups, agents=self.agents, store=self.store)
         self.stored_keys = StoredKeys(
             self.keyring,
@@ -360,10 +361,13 @@ class Gateway:
             await self.store.close()
             raise
 
-    def _people(self) -> People:
-        settings = self.settings
-        return People(
-            settings.oidc, settings.roles, self.store, groups=self.groups, end_calls=self.pipeline.cancel_waiting
+    def _identity(self) -> tuple[Principals, OAuthFront]:
+        settings, store, groups = self.settings, self.store, self.groups
+        end_calls = self.pipeline.cancel_waiting
+        people = People(settings.oidc, settings.roles, store, groups=groups, end_calls=end_calls)
+        principals = Principals(self.keyring, people, on_ended=self.catalog.let_go)
+        return principals, OAuthFront(
+            settings, store=store, principals=principals, groups=groups, outgoing=self.outgoing
         )
 
     def _source_context(self) -> SourceContext:

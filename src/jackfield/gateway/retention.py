@@ -5,6 +5,7 @@ from functools import partial
 from jackfield.agents import cycle_transactions as cycle_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.connections import transactions as connection_tx
+from jackfield.identity.oauth import transactions as oauth_tx
 from jackfield.responses import transactions as response_tx
 from jackfield.store.base import Store
 from jackfield.store.scripts import run
@@ -35,4 +36,5 @@ async def prune(store: Store, *, keep_days: float, limit: int = 500) -> int:
         ("prune_gateways", {"before": before}),
     ):
         await store.write(partial(run, name, **values))
+    await store.write(partial(oauth_tx.prune, limit=limit))
     return max(calls, responses, len(events), len(messages), len(inbox))

@@ -3,6 +3,7 @@
 Above: `server.py`. Below: the `api` modules, each of which gets its services here. The first match counts.
 """
 
+from functools import partial
 from typing import Any
 
 from jackfield.agents import api as agents
@@ -13,6 +14,7 @@ from jackfield.calls import answers_api, execute_api, reading_api, tool_server_a
 from jackfield.calls import api as calls_api
 from jackfield.catalog import api as catalog_api
 from jackfield.catalog import groups_api, pins_api, preferences_api, sources_api, stored_api
+from jackfield.catalog.groups import Groups
 from jackfield.connections import api as connections_api
 from jackfield.connections import pages as connect_pages
 from jackfield.console import api as console
@@ -26,9 +28,11 @@ from jackfield.identity import api as identity
 from jackfield.identity import keys_api, oidc_api, sign_in, users_api, vault_api
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.identity.browser import Browser
+from jackfield.identity.oauth.consent_page import GroupChoice
 from jackfield.identity.oidc import OidcProvider
 from jackfield.mcp import api as mcp
 from jackfield.mcp.server import McpServer
+from jackfield.model.principal import Principal
 from jackfield.responses import api as responses
 from jackfield.responses.service import ResponseService
 from jackfield.sessions import api as sessions
@@ -104,7 +108,14 @@ def all_routes(
             authenticator=authenticator,
         ),
         _document_route(document := bytearray()),
-        *mcp.routes(mcp_server, catalog, groups=gateway.groups, search_tools_above=settings.mcp.search_tools_above),
+        *mcp.routes(
+            mcp_server,
+            catalog,
+            groups=gateway.groups,
+            search_tools_above=settings.mcp.search_tools_above,
+            challenge=None if gateway.oauth.mode == "off" else gateway.oauth.lacking,
+        ),
+        *gateway.oauth.routes(browser, groups_of=partial(group_choices, gateway.groups)),
         *responses.routes(response_service, gateway.models),
         *console.routes(None if components is None else settings.folder / components),
     ]
@@ -124,6 +135,11 @@ def identity_routes(gateway: Gateway, *, logins: Logins, throttle: Throttle, bro
         *oidc_api.routes(provider, people, gateway.store, logins=logins, url=settings.url),
         *users_api.routes(people),
     ]
+
+
+def group_choices(groups: Groups, principal: Principal) -> list[GroupChoice]:
+    """The groups that a person may limit an OAuth client to."""
+    return [GroupChoice(name=group.name, description=group.description) for group in groups.seen_by(principal)]
 
 
 def all_sockets(gateway: Gateway, response_service: ResponseService) -> list[SocketRoute]:

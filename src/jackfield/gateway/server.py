@@ -154,6 +154,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         throttle,
         public_reader=settings.discovery.reader,
         is_live_session=gateway.sessions.is_live,
+        tokens=None if gateway.oauth.mode == "off" else gateway.oauth,
     )
     tasks = Tasks(
         store=gateway.store,

@@ -27,6 +27,14 @@ _NO_SNIFFING: Header = (b"x-content-type-options", b"nosniff")
 _NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
 """For what says nothing else; pages with forms do, because without a referrer their forms come without an origin."""
 
+_CROSS_ORIGIN = "jackfield.cross_origin"
+_ANY_ORIGIN: Header = (b"access-control-allow-origin", b"*")
+_PREFLIGHT: tuple[Header, ...] = (
+    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-headers", b"authorization, content-type, mcp-protocol-version"),
+    (b"access-control-max-age", b"600"),
+)
+
 
 class RequestAuthenticator(Protocol):
     """Says who makes a request, or raises because nobody may without a key, or not with this one."""
@@ -84,6 +92,8 @@ class App:
                 headers.append(_NO_SNIFFING)
                 if all(name != b"referrer-policy" for name, _ in headers):
                     headers.append(_NO_REFERRER)
+                if _CROSS_ORIGIN in scope:
+                    headers.append(_ANY_ORIGIN)
             await send(message)
 
         try:
@@ -100,6 +110,10 @@ class App:
     async def _respond(self, request: Request) -> Response:
         scope = request.scope
         endpoint, scope["path_params"] = self._endpoints.find(scope["path"])
+        if endpoint.is_cross_origin:
+            scope[_CROSS_ORIGIN] = True
+        else:
+            self._check_origin(request)
         route = endpoint.routes.get(scope["method"])
         if route is None:
             return endpoint.without_route(scope["method"])
@@ -133,6 +147,7 @@ class App:
                 await send({"type": "websocket.close", "code": 1008})
 
     async def _connect(self, request: Request, send: Send) -> None:
+        self._check_origin(request)
         route, request.scope["path_params"] = self._sockets.find(request.scope["path"])
         if not self._availability.ready:
             raise NotReady(_NOT_READY)
@@ -150,9 +165,11 @@ class App:
         )
         if scope["path"] not in UNGUARDED:
             self._hosts.check_host(request.headers.get(b"host"))
+        return request
+
+    def _check_origin(self, request: Request) -> None:
         if (origin := request.headers.get(b"origin")) is not None:  # without one, no page makes the request
             self._hosts.check_origin(origin)
-        return request
 
     def _error_response(self, error: Exception, what: str) -> Response:
         if not isinstance(error, Refused):
@@ -168,12 +185,14 @@ class _Endpoint:
         self.routes = {route.method: route for route in routes}
         if "GET" in self.routes:
             self.routes["HEAD"] = self.routes["GET"]
+        self.is_cross_origin = any(route.is_cross_origin for route in routes)
         self._allowed = ", ".join([*self.routes, "OPTIONS"])
 
     def without_route(self, method: str) -> Response:
         """The response to a method that no route of this path takes."""
         if method == "OPTIONS":
-            return EmptyResponse(204, [(b"allow", self._allowed.encode())])
+            preflight = _PREFLIGHT if self.is_cross_origin else ()
+            return EmptyResponse(204, [(b"allow", self._allowed.encode()), *preflight])
         raise MethodNotAllowed(
             f"{method} is not allowed for this path. Allowed: {self._allowed}.", allowed=self._allowed
         )

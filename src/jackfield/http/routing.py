@@ -104,6 +104,10 @@ class Route(Struct, frozen=True, kw_only=True):
     """A session's key is accepted too, and sees the tools of that session."""
     is_discovery: bool = False
     """Open without a key where `[discovery] public` says so."""
+    takes_tokens: bool = False
+    """Takes OAuth tokens as well as keys, and says where to get one."""
+    is_cross_origin: bool = False
+    """Pages of other origins may read the response, without cookies."""
     takes_key: bool = False
     """Open, but a key that is given is read."""
     operation: str | None = None
@@ -112,7 +116,7 @@ class Route(Struct, frozen=True, kw_only=True):
     """Also while the gateway is starting or stopping."""
     path_takes_slashes: bool = False
     is_page: bool = False
-    """A page for people, which is not in the OpenAPI document."""
+    """A page for people, or what a protocol of its own describes: not in the OpenAPI document."""
     query: type[Struct] | None = None
     body: Any = None
     """The type of the JSON it takes; None: it takes no body."""
@@ -143,6 +147,7 @@ class SocketRoute(Struct, frozen=True, kw_only=True):
     handler: SocketHandler
     scope: Scope = Scope.READ
     for_sessions: bool = False
+    takes_tokens: bool = False
     is_discovery: bool = False
 
     @property

@@ -11,10 +11,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Protocol
 
 from msgspec import Struct
 
-from jackfield.errors import BadRequest, Forbidden, RateLimited, Unauthenticated
+from jackfield.errors import BadRequest, Forbidden, RateLimited, Refused, Unauthenticated
 from jackfield.http.request import Request
 from jackfield.http.routing import Permission, Route, SocketRoute
 from jackfield.identity import transactions as login_tx
@@ -30,6 +31,25 @@ UNKNOWN_KEY = "The key is unknown to this gateway. Check it for typos."
 _HOW = "Send it as 'Authorization: Bearer KEY', 'x-api-key: KEY' or 'x-secret-key: KEY'."
 
 
+class TokenResource(Protocol):
+    """Knows whose an OAuth token is, and says where to get one."""
+
+    def may_be_token(self, given: bytes) -> bool:
+        """Whether this looks like a token rather than a key."""
+        ...
+
+    async def find(self, token: bytes, request: Request) -> Principal | None:
+        """The principal that the token stands for at this resource; None: it is unknown.
+
+        Raises `Unauthenticated` for a token that is not good, or not good here.
+        """
+        ...
+
+    def challenge(self, request: Request, *, lacks: str | None = None) -> str:
+        """What `WWW-Authenticate` says; `lacks`: the scope that a token has to have as well."""
+        ...
+
+
 class Authenticator:
     """Makes the key in a request's headers, or the login in its cookie, into a principal."""
 
@@ -41,6 +61,7 @@ class Authenticator:
         *,
         public_reader: Principal | None,
         is_live_session: Callable[[str | None], bool],
+        tokens: "TokenResource | None" = None,
     ) -> None:
         self._keyring = keyring
         self._logins = logins
@@ -48,15 +69,20 @@ class Authenticator:
         self._public_reader = public_reader
         """Who reads the catalog without a key, where `[discovery] public` allows it."""
         self._is_live_session = is_live_session
+        self._tokens = tokens
+        """Takes OAuth tokens at `/mcp`; None where they are off."""
 
     async def authenticate(self, request: Request, route: Route | SocketRoute) -> Principal:
         """The principal who asks, if its key is good for this route."""
         scope = route.scope
-        principal = await self.recognise(request)
+        try:
+            principal = await self.recognise(request, takes_tokens=route.takes_tokens)
+        except Unauthenticated as refusal:
+            raise self._challenging(refusal, request, route) from refusal.__cause__
         if principal is None and route.is_discovery:
             principal = self._public_reader
         if principal is None:
-            raise Unauthenticated(f"{route.name} needs a key. {_HOW}")
+            raise self._challenging(Unauthenticated(f"{route.name} needs a key. {_HOW}"), request, route)
         if isinstance(scope, Permission):
             if not scope.holds(principal):
                 raise Forbidden(
@@ -65,22 +91,35 @@ class Authenticator:
         elif scope is not None and not (
             principal.may(scope) or (route.for_sessions and self._is_live_session(principal.session))
         ):
-            raise Forbidden(
+            lacking = Forbidden(
                 f"The key '{principal.name}' lacks the scope '{scope.value}', which {route.name} needs. "
                 f"{self._how_to_widen(principal, scope)}"
             )
+            raise self._challenging(lacking, request, route, lacks=scope.value)
         return principal
+
+    def _challenging(
+        self, refusal: Refused, request: Request, route: Route | SocketRoute, *, lacks: str | None = None
+    ) -> Refused:
+        """The refusal, which says where to get a token at a route that takes them."""
+        if route.takes_tokens and self._tokens is not None:
+            refusal.challenge = self._tokens.challenge(request, lacks=lacks)
+        return refusal
 
     def _how_to_widen(self, principal: Principal, scope: Scope) -> str:
         if principal.name in self._keyring.stored and not self._keyring.is_configured(principal.name):
             return "Use another key, or create one with it: 'jackfield keys create'."
         return f"Use another key, or add '{scope.value}' to its scopes in [auth.keys.{principal.name}]."
 
-    async def recognise(self, request: Request) -> Principal | None:
+    async def recognise(self, request: Request, *, takes_tokens: bool = False) -> Principal | None:
         """The principal who asks, or None when neither key nor login is given. What is given must be right."""
         key = key_in(request.headers)
         if key is not None:
             principal = self._keyring.find(key)
+            if principal is None and self._tokens is not None and self._tokens.may_be_token(key):
+                if not takes_tokens:
+                    raise Unauthenticated("This is an OAuth token, which is good at /mcp only. Send a key here.")
+                principal = await self._tokens.find(key, request)
             self._throttle.check(request.address, key, principal)
             if principal is None:
                 raise Unauthenticated(UNKNOWN_KEY)

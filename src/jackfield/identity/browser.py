@@ -86,7 +86,7 @@ class Browser:
         """The form in the body. Raises `Forbidden` unless a page of this gateway sent it, to this very browser."""
         if request.headers.get(b"origin") is not None and not request.is_from_own_page:
             raise Forbidden("The form was sent by a page of another site. Open the gateway's own page.")
-        form = await _read_fields(request)
+        form = await read_fields(request)
         secret = _secret_of(request)
         given = form.one(TOKEN_FIELD)
         if secret is None or not hmac.compare_digest(given.encode(), _token(secret).encode()):
@@ -124,7 +124,8 @@ def _token(secret: str) -> str:
     return hmac.new(secret.encode(), b"form", hashlib.sha256).hexdigest()
 
 
-async def _read_fields(request: Request) -> Form:
+async def read_fields(request: Request) -> Form:
+    """The form in the body, whoever sent it."""
     media = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media != _FORM_MEDIA:
         raise WrongMediaType(f"Send the form as {_FORM_MEDIA.decode()}.")

@@ -4,6 +4,7 @@ Above: the URL map. Below: `server.py` and `exchange.py`. Each message says whic
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from jackfield.mcp.server import McpServer
 from jackfield.mcp.sessions import Caller, McpSession
 from jackfield.mcp.tools_list import HEADER as SEARCH_HEADER
 from jackfield.mcp.tools_list import search_above
+from jackfield.model.principal import Scope
 from jackfield.protocol.errors import MethodNotAllowed
 from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
 from jackfield.protocol.jsonrpc import (
@@ -46,6 +48,7 @@ from jackfield.protocol.mcp import (
 
 SESSION_HEADER = b"mcp-session-id"
 LAST_EVENT = b"last-event-id"
+FORBIDDEN_STATUS = 403
 
 
 _VERSION = HeaderParameter(name="MCP-Protocol-Version", description="The revision of MCP that the client speaks")
@@ -55,13 +58,18 @@ _NO_SESSION = "A JSON-RPC error: no such session here, or no such method"
 
 
 AnyMessage = RpcRequest | RpcNotification | RpcResponse
+Challenge = Callable[[Request, str], str]
+"""What `WWW-Authenticate` says where the token of a request lacks a scope."""
 
 
 class McpApi:
     """Handlers of `/mcp`."""
 
-    def __init__(self, server: McpServer, catalog: Catalog, *, search_tools_above: int) -> None:
+    def __init__(
+        self, server: McpServer, catalog: Catalog, *, search_tools_above: int, challenge: Challenge | None
+    ) -> None:
         self._server = server
+        self._challenge = challenge
         self._catalog = catalog
         self._search_tools_above = search_tools_above
 
@@ -232,7 +240,11 @@ class McpApi:
         settled = exchange.outcome
         if settled is None or exchange.needs_stream:
             return self._stream(request, exchange, caller)
-        return outcome_response(exchange.request.id, settled, modern=caller.is_modern)
+        reply = outcome_response(exchange.request.id, settled, modern=caller.is_modern)
+        if reply.status == FORBIDDEN_STATUS and self._challenge is not None:
+            challenge = self._challenge(request, Scope.CALL.value)
+            reply.headers = (*reply.headers, (b"www-authenticate", challenge.encode()))
+        return reply
 
     def _stream(self, request: Request, exchange: McpExchange, caller: Caller) -> Response:
         session = caller.session if caller.takes_events else None
@@ -311,9 +323,16 @@ def prefers_events(accept: bytes | None) -> bool:
     return events >= 0 and not 0 <= accept.find(b"application/json") < events
 
 
-def routes(server: McpServer, catalog: Catalog, *, groups: Groups, search_tools_above: int) -> list[Route]:
+def routes(
+    server: McpServer,
+    catalog: Catalog,
+    *,
+    groups: Groups,
+    search_tools_above: int,
+    challenge: Challenge | None = None,
+) -> list[Route]:
     """Every method of `/mcp`, and the same for each group at `/mcp/NAME`."""
-    whole = _routes(McpApi(server, catalog, search_tools_above=search_tools_above))
+    whole = _routes(McpApi(server, catalog, search_tools_above=search_tools_above, challenge=challenge))
     return [*whole, *(_in_group(route, groups) for route in whole)]
 
 
@@ -341,6 +360,7 @@ def _routes(api: McpApi) -> list[Route]:
             path="/mcp",
             handler=api.post_mcp,
             for_sessions=True,
+            takes_tokens=True,
             tag="MCP",
             summary="One message of the Model Context Protocol; `tools/call` needs the scope `call`",
             headers=(
@@ -371,6 +391,7 @@ def _routes(api: McpApi) -> list[Route]:
             path="/mcp",
             handler=api.get_mcp,
             for_sessions=True,
+            takes_tokens=True,
             tag="MCP",
             summary="The stream of a session, for revisions up to 2025-11-25",
             headers=(_VERSION, _SESSION),
@@ -385,6 +406,7 @@ def _routes(api: McpApi) -> list[Route]:
             path="/mcp",
             handler=api.delete_mcp,
             for_sessions=True,
+            takes_tokens=True,
             tag="MCP",
             summary="End a session, for revisions up to 2025-11-25",
             headers=(_SESSION,),

@@ -105,6 +105,8 @@ def error_headers(refusal: Refused) -> tuple[tuple[bytes, bytes], ...]:
         return ((b"retry-after", b"%d" % max(1, math.ceil(refusal.retry_after))),)
     if isinstance(refusal, Unavailable):
         return ((b"retry-after", b"1"),)
+    if refusal.challenge is not None:
+        return ((b"www-authenticate", refusal.challenge.encode()),)
     if isinstance(refusal, Unauthenticated):
         return ((b"www-authenticate", b"Bearer"),)
     if isinstance(refusal, MethodNotAllowed):

@@ -24,6 +24,7 @@ PACKAGES = (
     "spaces",
     "sessions",
     "identity",
+    "identity.oauth",
     "connections",
 )
 """Those with named statements, each in its `queries.sql`."""

@@ -1,0 +1,106 @@
+"""Bearer tokens of an external issuer at `/mcp`: JWTs, checked with its keys.
+
+Above: the authenticator. Below: `jwks.py`. Rights come from `[auth.roles]` by the claims; scopes of ours in the token
+narrow them. A token that was verified is remembered until it expires, a minute at most.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jackfield.errors import Forbidden
+from jackfield.http.request import Request
+from jackfield.identity.jwks import Issuer
+from jackfield.identity.keys import digest_of
+from jackfield.identity.oauth.addresses import Addresses
+from jackfield.identity.oauth.grants import narrowed
+from jackfield.identity.oauth.types import SCOPES
+from jackfield.identity.people import USER_PREFIX
+from jackfield.identity.roles import role_principal, roles_for
+from jackfield.model.principal import GroupBook, Principal
+from jackfield.settings.identity import RoleSettings
+
+REMEMBER_SECONDS = 60.0
+MOST_REMEMBERED = 10_000
+MOST_GROUPS = 1_000
+LONGEST_SUBJECT = 200
+_JWT_START = b"eyJ"
+
+
+class ExternalTokens:
+    """Tokens of the issuer in `[auth.oauth]`."""
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        roles: Mapping[str, RoleSettings],
+        *,
+        addresses: Addresses,
+        groups: GroupBook,
+        groups_claim: str,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._issuer = issuer
+        self._roles = roles
+        self._addresses = addresses
+        self._groups = groups
+        self._groups_claim = groups_claim
+        self._clock = clock
+        self._now = now
+        self._known: OrderedDict[tuple[str, str], tuple[Principal, float]] = OrderedDict()
+
+    def may_be_token(self, given: bytes) -> bool:
+        return given.startswith(_JWT_START) and given.count(b".") == 2  # noqa: PLR2004 - header, claims, signature
+
+    async def find(self, token: bytes, request: Request) -> Principal | None:
+        audience = self._addresses.resource(request, request.scope["path"])
+        known = digest_of(token), audience
+        principal, until = self._known.get(known, (None, 0.0))
+        if principal is not None and until > self._clock():
+            return principal
+        claims = await self._issuer.verify(token.decode("ascii", "replace"), audience=audience)
+        principal = self._principal_of(claims)
+        left = max(0.0, float(claims["exp"]) - self._now())
+        self._known[known] = principal, self._clock() + min(REMEMBER_SECONDS, left)
+        self._known.move_to_end(known)
+        if len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+        return principal
+
+    def _principal_of(self, claims: dict[str, Any]) -> Principal:
+        subject = claims.get("sub")
+        if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
+            raise Forbidden("The token does not say whose it is ('sub').")
+        held = roles_for(self._roles, groups=_groups_in(claims, self._groups_claim), email=_email_in(claims))
+        principal = role_principal(f"{USER_PREFIX}{subject}", held, self._roles, groups=self._groups)
+        if principal is None:
+            raise Forbidden(
+                f"'{USER_PREFIX}{subject}' has no role here. Ask the operator to add one under [auth.roles]."
+            )
+        asked = _scopes_in(claims)
+        return narrowed(principal, asked or SCOPES, None, self._groups)
+
+
+def _scopes_in(claims: dict[str, Any]) -> set[str]:
+    """Scopes of ours that the token has; an issuer that has none of them narrows nothing."""
+    given = claims.get("scope", claims.get("scp", ""))
+    words = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
+    return {word for word in words if isinstance(word, str)} & SCOPES.keys()
+
+
+def _groups_in(claims: dict[str, Any], path: str) -> list[str]:
+    found: Any = claims.get(path)
+    if found is None:
+        found = claims
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+    values = found if isinstance(found, list) else [found]
+    return [value for value in values[:MOST_GROUPS] if isinstance(value, str)]
+
+
+def _email_in(claims: dict[str, Any]) -> str | None:
+    """The email, if the issuer verified it."""
+    email = claims.get("email")
+    return email if isinstance(email, str) and claims.get("email_verified") is True else None
