@@ -50,6 +50,8 @@ class GuardedServer:
         self.refused: list[Seen] = []
         self.open_to_all: set[str] = set()
         """Methods that need no token."""
+        self.broken_for: set[str] = set()
+        """People whose every request fails."""
         self.needs_more: set[str] = set()
         """Tokens without the scope that `tools/call` needs."""
 
@@ -87,6 +89,8 @@ class GuardedServer:
         if person == "nobody" and method not in self.open_to_all:
             self.refused.append(seen)
             await _refuse(send, 401, b'Bearer error="invalid_token"')
+        elif person in self.broken_for:
+            await _refuse(send, 500, b"")
         elif method == "tools/call" and token in self.needs_more:
             self.refused.append(seen)
             await _refuse(send, 403, b'Bearer error="insufficient_scope", scope="write"')

@@ -20,7 +20,7 @@ from jackfield.model.tool import CallKind, Tool
 from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Begun, CompletionRequest, Look, TaskUse
 from jackfield.sources.kept_listings import KeptListings
-from jackfield.sources.mcp import sessions
+from jackfield.sources.mcp import sessions, source
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
 from jackfield.sources.supervisor import SourceRegistry, SourceState, SourceStatus
@@ -392,6 +392,33 @@ async def test_a_hidden_list_outlives_a_restart_and_its_calls_are_taken(tmp_path
                 await at.registry.execute("far", invocation)
             logins.of_principal["bob"].token = "token-bob"
             assert isinstance(await at.registry.execute("far", invocation), Done)
+    await store.close()
+
+
+@requirement("ID-upstream-hidden-list")
+async def test_a_list_that_one_persons_login_cannot_read_takes_nothing_from_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "LIST_AGAIN_SECONDS", 0.01)
+    store = open_store("memory:", folder=tmp_path, data=tmp_path)
+    await store.open()
+    logins = two_logins()
+    logins.last = "ann"
+    async with (
+        guarded(People().app, PEOPLE) as server,
+        place(tmp_path, server.url, logins, kept=KeptListings(store)) as at,
+    ):
+        await at.registry.add(at.source)
+        await eventually_async(lambda: at.status.status is SourceState.UP)
+        server.broken_for = {"ann"}
+        await at.registry.refresh("far")
+        await at.registry.refresh("far")
+        await eventually_async(lambda: at.status.status is SourceState.LOGIN_NEEDED)
+        assert at.status.tools == 3
+        assert await at.said("bob") == "bob"
+        await asyncio.sleep(0.02)
+        assert await at.said("bob") == "bob"
+        await eventually_async(lambda: at.status.status is SourceState.UP)
     await store.close()
 
 

@@ -5,6 +5,7 @@ or used. Where there is no login yet, the last known list is shown, from the sto
 Above: `source.py`. Below: `sessions.py`.
 """
 
+import logging
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -15,8 +16,10 @@ from jackfield.sources.authorization import SourceLogins
 from jackfield.sources.kept_listings import KeptListings
 from jackfield.sources.mcp.handshake import Agreement
 from jackfield.sources.mcp.sessions import PrincipalSessions, ServerSession
-from jackfield.sources.mcp.transport import LoginRequired, McpClientError, UpstreamLost
+from jackfield.sources.mcp.transport import LoginRequired, McpClientError
 from jackfield.sources.mcp.upstream import Offered
+
+log = logging.getLogger("jackfield.sources")
 
 
 class _KeptOffer(Struct):
@@ -96,25 +99,24 @@ class LoginListing:
                 try:
                     offered = await session.list()
                 except (McpClientError, RpcError) as refusal:
-                    if fault is None or await self._counts(refusal):
+                    log.info("source %s cannot be listed with the login of %s: %s", self._source, principal, refusal)
+                    if await self._counts(refusal):
                         fault = refusal
                 else:
                     self._is_hidden, own.last_user = True, principal
                     return offered
-        if self._is_hidden:  # nobody's login is good any more
-            self._is_hidden = False
-            return await self._anonymous.list()
-        assert fault is not None
-        raise fault
+        if fault is not None:
+            raise fault
+        self._is_hidden = False  # nobody's login is good any more
+        return await self._anonymous.list()
 
     async def _counts(self, refusal: McpClientError | RpcError) -> bool:
         """Whether what one caller's login came to says how the server is.
 
         A server that refuses a login for another reason than that it is missing would refuse the next one too; but
-        where a list is known, that is one caller's affair, and the others go on.
+        where a list is known, that is one caller's affair, and the others go on. The same holds for a login that cannot
+        be refreshed now.
         """
-        if isinstance(refusal, UpstreamLost):
-            return True
         return not isinstance(refusal, LoginRequired) and await self.last_known() is None
 
     async def _who_lists(self, own: PrincipalSessions) -> AsyncIterator[str]:

@@ -5,6 +5,8 @@ down, and the supervisor tries again with growing pauses.
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -34,6 +36,7 @@ from jackfield.sources.base import (
 )
 from jackfield.sources.client import ElicitAnswer
 from jackfield.sources.foreign import ListingRules
+from jackfield.sources.logs import SourceLogs
 from jackfield.sources.mcp.capabilities import sent_meta, shown_capabilities, with_tasks
 from jackfield.sources.mcp.connection import CallHandlers, Connection
 from jackfield.sources.mcp.faults import failure_of, what
@@ -62,6 +65,7 @@ from jackfield.sources.mcp.upstream import ConnectOptions, Offered, Upstream, up
 
 T = TypeVar("T")
 SLACK_SECONDS = 5.0
+LIST_AGAIN_SECONDS = 10.0
 MOST_LISTERS = 3
 """Connections that a list may take where it needs a login: without one, and with two callers' own."""
 READ_ASIDE = 200
@@ -126,7 +130,7 @@ class McpSource:
         else:
             is_per_user = logins.is_per_user(name)
             anonymous = self._session_with(WithoutLogin(name))
-            self._session = anonymous if is_per_user else self._session_with(shared)
+            self._session = anonymous if is_per_user else self._session_with(shared, logs=source_context.logs)
             self._own = PrincipalSessions(self._session_of) if is_per_user else None
             self._login_listing = LoginListing(
                 name,
@@ -137,6 +141,8 @@ class McpSource:
                 kept=source_context.kept,
             )
         self._logins = logins
+        self._list_again_at = math.inf
+        """From when on a call that succeeds has a list read anew which could not be read for want of a login."""
         self.uses_login = options.carrier in (HTTP, SSE)
         self._offered = McpListing()
         self._names: frozenset[str] | None = None
@@ -144,9 +150,9 @@ class McpSource:
         self._task_only: set[str] = set()
         """Tools that a server of 2026-07-28 refused to run but as a task; its list does not say so."""
 
-    def _session_with(self, authorization: Authorization) -> ServerSession:
-        """A session whose requests have this login. What its server says outside calls is nobody else's."""
-        upstream = self._make_upstream(partial(self._make_transport, authorization=authorization))
+    def _session_with(self, authorization: Authorization, *, logs: SourceLogs | None = None) -> ServerSession:
+        """A session whose requests have this login. `logs` takes what its server says outside calls; None: nobody."""
+        upstream = self._make_upstream(partial(self._make_transport, authorization=authorization), logs=logs)
         return ServerSession(self.name, upstream, user=self._request_refresh)
 
     def _session_of(self, principal: str) -> ServerSession:
@@ -156,8 +162,8 @@ class McpSource:
         return session
 
     async def open(self) -> None:
+        self._session.upstream.sources.add(self.name)
         if self._login_listing is None:
-            self._session.upstream.sources.add(self.name)
             await self._session.connect()
 
     async def refresh(self) -> Listing:
@@ -165,7 +171,9 @@ class McpSource:
             return await self._listing_of(await self._session.list())
         try:
             offered, login_needed = await self._login_listing.read(), None
+            self._list_again_at = math.inf
         except LoginRequired:
+            self._list_again_at = time.monotonic() + LIST_AGAIN_SECONDS
             known = await self._login_listing.last_known()
             login_needed = how_to_log_in(self.name, is_per_user=self._own is not None)
             if known is None:
@@ -222,6 +230,9 @@ class McpSource:
         with self._own.using(invocation.principal) as session:
             outcome = await self._executed(session, invocation)
         self._own.last_user = invocation.principal
+        if time.monotonic() > self._list_again_at:
+            self._list_again_at = time.monotonic() + LIST_AGAIN_SECONDS
+            self._request_refresh()  # there is a login now that is good
         return outcome
 
     def _session_for(self, principal: str) -> AbstractContextManager[ServerSession]:
