@@ -6,7 +6,7 @@ async with login_harness("memory:", tmp_path) as (harness, server):
     await harness.answers.login_done("local", "ops")
 """
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -35,6 +35,8 @@ class LoginServer:
         self.acted: list[str] = []
         """The calls that it carried out."""
         self.acted_for: list[str] = []
+        self.owner_of: Callable[[str], str] = str
+        """Whose login a principal's calls use."""
 
     def log_in(self, principal: str | None, *scopes: str) -> None:
         self._there[principal] = frozenset(scopes)
@@ -66,7 +68,7 @@ class LoginServer:
         return done({"booked": invocation.arguments.get("n")})
 
     def _whose(self, principal: str) -> str | None:
-        return principal if self._is_per_user else None
+        return self.owner_of(principal) if self._is_per_user else None
 
 
 def offer_tools(source: FunctionSource, server: LoginServer) -> None:
@@ -96,3 +98,4 @@ async def add_login_source(gateway: Gateway, server: LoginServer) -> None:
     await gateway.source_registry.settled(within=TIMEOUT)
     await gateway.catalog.update_aside(gateway.source_registry.listings())
     gateway.answers._logins = server
+    server.owner_of = gateway._login_name

@@ -50,7 +50,9 @@ async def test_a_cycle_goes_by_what_the_agent_is_now_not_by_what_was_last_told(t
 
         await eventually_async(was_read_again)
         changed = {"definition": '{"model": "mind", "instructions": "New."}', "origin": "api", "enabled": 1}
-        await place.store.write(partial(scripts.one, "put_agent", agent="bob", **changed))  # and nobody is told
+        await place.store.write(
+            partial(scripts.one, "put_agent", agent="bob", owner=None, **changed)
+        )  # and nobody is told
         await place.trigger("bob")
         await place.cycle("bob")
         assert "New." in (place.requests[-1].instructions or "")

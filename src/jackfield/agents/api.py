@@ -143,7 +143,8 @@ class AgentApi:
         body = read_body(await read_object(request))
         settings = changed(AgentSettings(), body)
         self._check_model(settings)
-        kept = await self._agents.create(body.id or new_id("agent"), settings)
+        owner = request.principal.on_record
+        kept = await self._agents.create(body.id or new_id("agent"), settings, owner=owner)
         return json_response(NewAgent(agent=agent_record(kept, None), entity_id=kept.id), status=201)
 
     async def change_agent(self, request: Request) -> Response:

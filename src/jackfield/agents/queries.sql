@@ -182,9 +182,11 @@ DELETE FROM steps WHERE cycle_id IN (each_of(:ids))
 SELECT version, data FROM consciousness WHERE agent = :agent
 
 -- name: put_agent
-INSERT INTO agents (id, definition, origin, enabled, created_at, updated_at)
-VALUES (:agent, :definition, :origin, :enabled, clock_ms(), clock_ms())
+-- Whoever made it stays its owner, whoever changes it; one of the config has none.
+INSERT INTO agents (id, definition, origin, enabled, owner, created_at, updated_at)
+VALUES (:agent, :definition, :origin, :enabled, :owner, clock_ms(), clock_ms())
 ON CONFLICT (id) DO UPDATE SET definition = excluded.definition, origin = excluded.origin, enabled = excluded.enabled,
+    owner = CASE WHEN excluded.origin = 'api' THEN COALESCE(agents.owner, excluded.owner) END,
     updated_at = excluded.updated_at
 RETURNING *
 

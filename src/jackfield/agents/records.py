@@ -100,6 +100,8 @@ class AgentRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     search_tools_above: int | None
     mcp_servers: list[OwnServer]
     origin: AgentOrigin
+    owner: str | None
+    """Who made it: with their logins it calls sources that want one. null: an administrator makes those."""
     enabled: bool
     status: Literal["asleep", "awake"]
     last_cycle: CycleRecord | None
@@ -186,6 +188,7 @@ def agent_record(kept: KeptAgent, last: Cycle | None) -> AgentRecord:
         search_tools_above=settings.search_tools_above,
         mcp_servers=[_server(server) for server in settings.mcp.get("servers", ()) if isinstance(server, dict)],
         origin=kept.origin,
+        owner=kept.owner,
         enabled=kept.enabled,
         status="awake" if last is not None and last.status is CycleStatus.OPEN else "asleep",
         last_cycle=None if last is None else cycle_record(last),

@@ -86,11 +86,11 @@ class AgentRegistry:
             if (agent := self._agent(kept)) is not None
         }
 
-    async def create(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
-        """A new agent."""
+    async def create(self, agent_id: str, settings: AgentSettings, *, owner: str) -> KeptAgent:
+        """A new agent, with whose logins it calls."""
         if await self._store.read(partial(agent_tx.get_agent, agent_id)) is not None:
             raise Conflict(f"There is an agent '{agent_id}' already. Choose another id, or change that one.")
-        return await self._put(agent_id, settings)
+        return await self._put(agent_id, settings, owner=owner)
 
     async def change(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
         """The agent as it is from now on."""
@@ -110,14 +110,14 @@ class AgentRegistry:
             raise AgentNotFound(f"There is no agent '{agent_id[:100]}'. GET /api/agents lists them.")
         return kept
 
-    async def _put(self, agent_id: str, settings: AgentSettings) -> KeptAgent:
+    async def _put(self, agent_id: str, settings: AgentSettings, *, owner: str | None = None) -> KeptAgent:
         agent = Agent(agent_id, settings)
         _check(agent)
         kept = await self._store.write(
-            partial(agent_tx.put_agent, agent_id, definition=_written(settings), origin="api")
+            partial(agent_tx.put_agent, agent_id, definition=_written(settings), origin="api", owner=owner)
         )
         await self._join(agent)
-        self._agents[agent_id] = agent
+        self._agents[agent_id] = msgspec.structs.replace(agent, owner=kept.owner)
         return kept
 
     async def _join(self, *agents: Agent) -> None:
@@ -141,7 +141,7 @@ class AgentRegistry:
         if kept.origin == "config" and kept.id in self._configured:
             return Agent(kept.id, self._configured[kept.id], is_configured=True)
         try:
-            return Agent(kept.id, settings_of(kept), is_configured=kept.origin == "config")
+            return Agent(kept.id, settings_of(kept), is_configured=kept.origin == "config", owner=kept.owner)
         except msgspec.ValidationError as fault:
             log.warning("agent %s cannot be read and sleeps on: %s", kept.id, fault)
             return None

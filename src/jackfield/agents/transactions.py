@@ -76,9 +76,11 @@ def load_cycle(cycle: Cycle, *, most_spaces: int, most_members: int) -> Script[L
     )
 
 
-def put_agent(agent_id: str, *, definition: str, origin: AgentOrigin, enabled: bool = True) -> Script[KeptAgent]:
-    """An agent as it is from now on. Its state stays."""
-    values = {"definition": definition, "origin": origin, "enabled": int(enabled)}
+def put_agent(
+    agent_id: str, *, definition: str, origin: AgentOrigin, enabled: bool = True, owner: str | None = None
+) -> Script[KeptAgent]:
+    """An agent as it is from now on. Its state stays, and so does its owner."""
+    values = {"definition": definition, "origin": origin, "enabled": int(enabled), "owner": owner}
     [row] = yield "put_agent", {"agent": agent_id, **values}
     yield wake(AGENTS_TOPIC)
     yield wake(INBOX_TOPIC + agent_id)
@@ -263,6 +265,7 @@ def fire_plan(plan: Plan, *, next_run_at: int | None) -> Script[bool]:
 
 def agent_from(row: Row) -> KeptAgent:
     return KeptAgent(
+        owner=row["owner"],
         id=row["id"],
         definition=row["definition"],
         origin=row["origin"],

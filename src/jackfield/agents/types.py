@@ -27,10 +27,17 @@ class Agent(Struct, frozen=True):
     settings: AgentSettings
     is_configured: bool = False
     """It is in the config, so what it names is the operator's choice."""
+    owner: str | None = None
+    """Who made it, by the name on record: with their logins it calls. None: with its own, made by an administrator."""
 
     @property
     def name(self) -> str:
         return self.settings.name or self.id
+
+    @property
+    def login_name(self) -> str:
+        """Whose logins at sources its calls use."""
+        return self.owner or self.principal.name
 
     @property
     def principal(self) -> Principal:

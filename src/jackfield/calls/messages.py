@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from jackfield.model.call import CallStatus, Failed
+from jackfield.model.call import Call, CallStatus, Failed
 from jackfield.protocol.schemas import Fault
 
 
@@ -67,16 +67,26 @@ def bad_result(tool: str, faults: list[Fault]) -> Failed:
     return Failed("bad_result", f"Tool '{tool}' returned a result that does not match its output schema: {places}")
 
 
-def waiting(call_id: str, status: CallStatus) -> Raw:
+def waiting(call: Call, status: CallStatus, *, login_url: str | None = None) -> Raw:
     """What an agent sees in place of a result that somebody else still has to give."""
-    message = f"Waiting for {_WAITS_FOR.get(status, 'result. It')} will arrive in your inbox when ready."
-    return Raw(msgspec.json.encode({"status": status.value, "pendingToolCallId": call_id, "message": message}))
+    link = {} if login_url is None else {"login_url": login_url}
+    if status is CallStatus.PENDING_LOGIN:
+        message = _login_message(call, login_url)
+    else:
+        what = "approval. The result" if status is CallStatus.PENDING_APPROVAL else "result. It"
+        message = f"Waiting for {what} will arrive in your inbox when ready."
+    told = {"status": status.value, "pendingToolCallId": call.id, "message": message, **link}
+    return Raw(msgspec.json.encode(told))
 
 
-_WAITS_FOR = {
-    CallStatus.PENDING_APPROVAL: "approval. The result",
-    CallStatus.PENDING_LOGIN: "somebody to log in where the tool is. The result",
-}
+def _login_message(call: Call, login_url: str | None) -> str:
+    source = call.source if call.login is None else call.login.source
+    then = "The result will arrive in your inbox when ready." if call.agent else "The call then runs by itself."
+    if login_url is not None:
+        return f"A login at '{source}' is needed first. Open {login_url} and log in. {then}"
+    whose = None if call.login is None else call.login.principal
+    who = "an administrator" if whose is None or whose.startswith("agent:") else f"'{whose}'"
+    return f"Waiting for {who} to log in at '{source}'. {then}"
 
 
 def _told(message: str, call_id: str) -> Raw:

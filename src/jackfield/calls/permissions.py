@@ -11,6 +11,8 @@ from jackfield.model.call import LoginWait
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import CALLER
 
+_AGENT = "agent:"
+
 
 class Subject(Protocol):
     """What the rules look at: a call, or an event of one."""
@@ -64,8 +66,8 @@ def may_log_in(principal: Principal, call: WaitsForLogin) -> bool:
     if call.login is None:
         return False
     whose = call.login.principal
-    if whose is None or whose.startswith("agent:"):
-        return principal.is_admin
+    if whose is None or whose.startswith(_AGENT):
+        return principal.is_admin or (whose or "").removeprefix(_AGENT) in principal.named("agent")
     return principal.on_record == whose
 
 

@@ -420,9 +420,12 @@ class Pipeline:
         self._open = False
         await self._executor.close(grace=grace)
 
-    async def wait(self, call_id: str, *, seconds: float) -> Call:
-        """The call when it is settled, or as it is after `seconds`. Woken by the store, never polling."""
-        return await wait_until_final(self._store, call_id, seconds=seconds)
+    async def wait(self, call_id: str, *, seconds: float, or_login: bool = False) -> Call:
+        """The call when it is settled, or as it is after `seconds`. Woken by the store, never polling.
+
+        With `or_login` also when it begins to wait for a login.
+        """
+        return await wait_until_final(self._store, call_id, seconds=seconds, or_login=or_login)
 
     async def sent(self, call: Call) -> None:
         """The HTTP caller has the last byte."""

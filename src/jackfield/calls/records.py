@@ -150,7 +150,7 @@ def execute_answer(call: Call, *, login_url: str | None = None) -> ExecuteAnswer
             return _answer(call, status, result, CallError(code, message))
         case _:
             status = slot.status if slot is not None else _undecided(call)
-            answer = _answer(call, status, waiting(call.id, status), None)
+            answer = _answer(call, status, waiting(call, status, login_url=login_url), None)
             return answer if login_url is None else msgspec.structs.replace(answer, login_url=login_url)
 
 

@@ -55,14 +55,14 @@ async def wait_for_slot(store: Store, call_id: str, *, on_flip: Callable[[Moved]
         return await _until_decided(store, call, written, on_flip=on_flip, waited=age_ms / 1000)
 
 
-async def wait_until_final(store: Store, call_id: str, *, seconds: float) -> Call:
-    """The call when it is over, or as it is after `seconds`."""
+async def wait_until_final(store: Store, call_id: str, *, seconds: float, or_login: bool = False) -> Call:
+    """The call when it is over, or as it is after `seconds`; with `or_login` also when it waits for a login."""
     deadline = time.monotonic() + seconds
     with store.bus.listen(call_id) as written:
         while True:
             call = await _read(store, call_id)
             left = deadline - time.monotonic()
-            if call.status.is_final or left <= 0:
+            if call.status.is_final or left <= 0 or (or_login and call.status is CallStatus.PENDING_LOGIN):
                 return call
             await _sleep(written, left)
 

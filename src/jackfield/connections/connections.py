@@ -6,7 +6,7 @@ credentials in the vault, and the OAuth client of each source.
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -34,6 +34,7 @@ from jackfield.identity.vault_transactions import delete_sealed, put_sealed
 from jackfield.model.text import nearest
 from jackfield.outgoing import Outgoing
 from jackfield.settings import Settings
+from jackfield.sources.authorization import Authorization, SourceLogins
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield")
@@ -317,6 +318,26 @@ class Connections:
 
     async def close(self) -> None:
         await self.credentials.close()
+
+
+class LoginsOfOwners:
+    """The same for callers that use another's logins: an agent those of who made it."""
+
+    def __init__(self, logins: SourceLogins, owner_of: Callable[[str], str]) -> None:
+        self._logins = logins
+        self._owner_of = owner_of
+
+    def of(self, source: str, principal: str) -> Authorization | None:
+        return self._logins.of(source, self._owner_of(principal))
+
+    def is_per_user(self, source: str) -> bool:
+        return self._logins.is_per_user(source)
+
+    def is_missing(self, source: str, principal: str, scopes: Collection[str] = ()) -> bool:
+        return self._logins.is_missing(source, self._owner_of(principal), scopes)
+
+    async def last_principal(self, source: str) -> str | None:
+        return await self._logins.last_principal(source)
 
 
 class SourceAuthorization:

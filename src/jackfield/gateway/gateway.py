@@ -36,6 +36,7 @@ from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.stored_tools import StoredTools
 from jackfield.catalog.transactions import PREFERENCES_TOPIC
+from jackfield.connections.connections import LoginsOfOwners
 from jackfield.connections.flows import LoginFlows
 from jackfield.connections.types import WaitingCall
 from jackfield.errors import Refused, Unavailable
@@ -139,7 +140,7 @@ class Gateway:
             store=self.store,
             source_registry=self.source_registry,
             outgoing=self.outgoing,
-            logins=self.connections,
+            logins=LoginsOfOwners(self.connections, self._login_name),
         )
         self._executor = Executor(
             catalog=self.catalog,
@@ -384,7 +385,7 @@ class Gateway:
             worker_host=self.worker_host,
             logs=self.source_logs,
             kept=KeptListings(self.store),
-            logins=self.connections,
+            logins=LoginsOfOwners(self.connections, self._login_name),
             cluster_id=lambda: self.cluster.id,
         )
 
@@ -399,6 +400,12 @@ class Gateway:
             caller=call.login.principal or call.principal,
             lasts_ms=call.longest_wait_ms if call.expires_at is None else max(0, call.expires_at - now),
         )
+
+    def _login_name(self, principal: str) -> str:
+        """Whose logins calls under this name use."""
+        kind, _, agent_id = principal.partition(":")
+        agent = self.agents.get(agent_id) if kind == "agent" else None
+        return principal if agent is None else agent.login_name
 
     async def _open_login(self, source: str, principal: Principal) -> str | None:
         """A link for who reads something and lacks a login; None: somebody else has to make that."""

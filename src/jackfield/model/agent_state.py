@@ -85,6 +85,8 @@ class KeptAgent(Struct, frozen=True, kw_only=True):
     definition: str
     origin: AgentOrigin
     enabled: bool
+    owner: str | None = None
+    """Who made it, by the name on record; None: it is of the config."""
     created_at: int
     updated_at: int
 

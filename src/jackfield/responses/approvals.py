@@ -109,7 +109,8 @@ class Approvals:
         )
         emit(events.RunItemAdded(index, item))
         emit(events.ToolRunning(index))
-        done = shown_call(item, await with_whole_result(self._store, await self._ended(call, principal)))
+        ended = await with_whole_result(self._store, await self._ended(call, principal))
+        done = shown_call(item, ended, login_url=self._pipeline.login_url(ended, principal=principal))
         emit(events.RunItemDone(index, done))
         return done
 
@@ -118,16 +119,17 @@ class Approvals:
         if call.status is not CallStatus.RUNNING:
             return call
         try:
-            return await self._pipeline.wait(call.id, seconds=call.timeout_ms / 1000 + SPARE_SECONDS)
+            seconds = call.timeout_ms / 1000 + SPARE_SECONDS
+            return await self._pipeline.wait(call.id, seconds=seconds, or_login=True)
         except asyncio.CancelledError:
             with suppress(Refused):
                 await asyncio.shield(self._pipeline.cancel(call.id, principal=principal))
             raise
 
 
-def shown_call(item: McpCall, call: Call) -> McpCall:
+def shown_call(item: McpCall, call: Call, *, login_url: str | None = None) -> McpCall:
     """The item of a call as the call is by now."""
-    output = latest_output(call)
+    output = latest_output(call, login_url=login_url)
     return McpCall(
         id=item.id,
         server_label=item.server_label,

@@ -208,18 +208,18 @@ class ToolOutput(Struct, frozen=True):
         return "completed" if self.error is None else "failed"
 
 
-def output_of(call: Call) -> ToolOutput:
-    """What whoever made the call is told: its slot."""
+def output_of(call: Call, *, login_url: str | None = None) -> ToolOutput:
+    """What whoever made the call is told: its slot. `login_url` is where to log in, if it waits for that."""
     slot = slot_of(call)
-    return _told(call, call.outcome if slot is None else slot.outcome)
+    return _told(call, call.outcome if slot is None else slot.outcome, login_url)
 
 
-def latest_output(call: Call) -> ToolOutput:
+def latest_output(call: Call, *, login_url: str | None = None) -> ToolOutput:
     """What became of the call since, also if that went another way than to whoever made it."""
-    return _told(call, call.outcome) if call.status.is_final else output_of(call)
+    return _told(call, call.outcome) if call.status.is_final else output_of(call, login_url=login_url)
 
 
-def _told(call: Call, outcome: Outcome) -> ToolOutput:
+def _told(call: Call, outcome: Outcome, login_url: str | None = None) -> ToolOutput:
     match outcome:
         case Done(result=result):
             reading = _read(call, result)
@@ -229,7 +229,7 @@ def _told(call: Call, outcome: Outcome) -> ToolOutput:
         case Failed():
             return failure_output(outcome)
         case Pending(status=status):
-            return ToolOutput(bytes(waiting(call.id, status)).decode(), waits=True)
+            return ToolOutput(bytes(waiting(call, status, login_url=login_url)).decode(), waits=True)
 
 
 def failure_output(failure: Failed) -> ToolOutput:

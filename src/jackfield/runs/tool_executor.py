@@ -186,7 +186,10 @@ class ToolExecutor:
         assert draft.index is not None
         self._emit(events.ToolRunning(draft.index))
         made = await self._call(draft, arguments, call_id=record_id(draft.item.id), index=draft.index)
-        return self._finish_item(draft, made if isinstance(made, ToolOutput) else output_of(made))
+        return self._finish_item(draft, made if isinstance(made, ToolOutput) else self._output(made))
+
+    def _output(self, call: Call) -> ToolOutput:
+        return output_of(call, login_url=self._pipeline.login_url(call, principal=self._plan.principal))
 
     async def _search(
         self, draft: ToolCallDraft, item: ToolSearchCall, arguments: dict[str, object] | str, place: Callable[[], int]

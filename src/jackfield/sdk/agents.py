@@ -76,6 +76,8 @@ class AgentInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     search_tools_above: int | None = None
     mcp_servers: tuple[dict[str, Any], ...] = ()
     origin: str = ""
+    owner: str | None = None
+    """Who made it: with their logins it calls sources that want one. None: an administrator makes those."""
     enabled: bool = True
     status: str = ""
     last_cycle: CycleInfo | None = None

@@ -19,7 +19,7 @@ from jackfield.protocol.large_results import LargeResult, ResultPage
 from jackfield.sources.base import Begun, Look, Progress
 from jackfield.sources.http import outcome_of
 
-_PENDING = frozenset({"pending", "pending_approval", "waiting", "running"})
+_PENDING = frozenset({"pending", "pending_approval", "pending_login", "waiting", "running"})
 _MAX_TEXT = 2_000
 
 
