@@ -36,7 +36,6 @@ from starlette.types import Message, Receive, Scope, Send
 from jackfield.connections.oauth.authorization import code_challenge
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
-from jackfield.identity.keys import ADMIN
 from jackfield.settings import load_settings
 from tests.harness.in_process import KEY
 from tests.harness.process import free_port
@@ -137,6 +136,10 @@ class UpstreamServer:
         self.refreshing = asyncio.Event()
         self.may_refresh = asyncio.Event()
         self.may_refresh.set()
+        self.given = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        """Cleared: tokens are given, old ones are worth nothing, and nobody is told."""
         self.is_down = False
         self.wanted = "read"
         self._codes: dict[str, dict[str, str]] = {}
@@ -189,6 +192,12 @@ class UpstreamServer:
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(given)}")
 
     async def token(self, request: Request) -> Response:
+        answer = await self._token(request)
+        self.given.set()
+        await self.may_answer.wait()
+        return answer
+
+    async def _token(self, request: Request) -> Response:
         form = dict(parse_qsl((await request.body()).decode()))
         self.forms.append(form)
         if self.is_down:
@@ -263,6 +272,7 @@ async def upstream() -> AsyncIterator[UpstreamServer]:
             yield made
         finally:
             made.may_refresh.set()
+            made.may_answer.set()
             server.should_exit = server.force_exit = True
             await serving
 
@@ -277,13 +287,19 @@ async def _lifespan(app: Any) -> AsyncIterator[None]:
 class Place:
     """A gateway with one source over the server, and the browsers of its people."""
 
-    def __init__(self, gateway: Gateway, server: UpstreamServer, url: str) -> None:
-        self.gateway = gateway
+    def __init__(self, gateway: Gateway | None, server: UpstreamServer, url: str) -> None:
+        """`gateway`: None for one in another process."""
+        self._gateway = gateway
         self.server = server
         self.url = url
         self.client = httpx2.AsyncClient(base_url=url, timeout=30)
         self.browsers: dict[str, httpx2.AsyncClient] = {}
         self.keys = {"admin": KEY, **{name: f"key-of-{name}" for name in PEOPLE}}
+
+    @property
+    def gateway(self) -> Gateway:
+        assert self._gateway is not None
+        return self._gateway
 
     def headers(self, person: str) -> dict[str, str]:
         return {"x-api-key": self.keys[person]}
@@ -333,7 +349,11 @@ class Place:
 
     async def listed(self) -> None:
         """Wait until the source's tool is in the catalog."""
-        await eventually_async(lambda: any(e.name == "whoami" for e in self.gateway.catalog.view(ADMIN).entries))
+
+        async def is_there() -> bool:
+            return (await self.client.get("/api/v1/tools/whoami", headers=self.headers("admin"))).status_code == 200
+
+        await eventually_async(is_there)
 
     async def call(self, person: str, tool: str = "whoami") -> httpx2.Response:
         path = f"/api/v1/tools/{tool}/execute"

@@ -15,6 +15,7 @@ from jackfield.sdk import Client
 from jackfield.sdk.connections import ConnectionInfo
 
 LOOK_SECONDS = 1.0
+LINK_SECONDS = 3600.0
 
 
 @command(
@@ -45,7 +46,12 @@ async def login(options: Namespace) -> int:
             await asyncio.to_thread(webbrowser.open, url)
         if options.no_wait:
             return 0
-        done = await _made(client, options.source, before)
+        try:
+            async with asyncio.timeout(LINK_SECONDS):
+                done = await _made(client, options.source, before)
+        except TimeoutError:
+            print("The link is too old now. Run the command again.", file=sys.stderr)
+            return 1
         if not options.json:
             scopes = f" ({' '.join(done.scopes)})" if done.scopes else ""
             print(f"Logged in at '{escape(options.source)}'{escape(scopes)}.")
