@@ -157,6 +157,20 @@ async def test_a_server_that_is_down_does_not_end_a_login(tmp_path: Path) -> Non
         assert (await place.call("ann")).json()["result"] == "ann"
 
 
+@requirement("ID-upstream-refresh")
+async def test_a_server_that_forgets_the_gateway_gets_a_login_with_another_client(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server) as place:
+        await place.log_in("ann")
+        await place.listed()
+        server.forgotten.add("client-1")
+        await place.expire("ann")
+        with pytest.raises(LoginNeeded):
+            await headers_of(place, "ann")
+        assert (await place.log_in("ann")).status_code == 200
+        assert server.registrations == 2
+        assert (await place.call("ann")).json()["result"] == "ann"
+
+
 @requirement("ID-connection-ends")
 async def test_a_login_that_is_ended_is_revoked_and_forgotten(tmp_path: Path, store: str) -> None:
     async with upstream() as server, gateway_at(tmp_path, server, store=store) as place:
@@ -174,7 +188,9 @@ async def test_a_login_that_is_ended_is_revoked_and_forgotten(tmp_path: Path, st
         assert (await place.client.delete(of_bob, headers=place.headers("admin"))).status_code == 204
         with pytest.raises(LoginNeeded):
             await headers_of(place, "bob")
-        assert (await place.gateway.vault.status()).sealed == 2  # the check, and the gateway's own registration
+        assert (
+            await place.gateway.vault.status()
+        ).sealed == 1  # the check: the gateway's registration is forgotten too
 
 
 @requirement("ID-connection-ends")

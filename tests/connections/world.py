@@ -141,6 +141,8 @@ class UpstreamServer:
         self.may_answer.set()
         """Cleared: tokens are given, old ones are worth nothing, and nobody is told."""
         self.is_down = False
+        self.forgotten: set[str] = set()
+        """Clients that it does not know any more."""
         self.wanted = "read"
         self._codes: dict[str, dict[str, str]] = {}
         self._grants: list[Grant] = []
@@ -200,8 +202,8 @@ class UpstreamServer:
     async def _token(self, request: Request) -> Response:
         form = dict(parse_qsl((await request.body()).decode()))
         self.forms.append(form)
-        if self.is_down:
-            return Response(status_code=503)
+        if self.is_down or form.get("client_id") in self.forgotten:
+            return Response(status_code=503) if self.is_down else JSONResponse({"error": "invalid_client"}, 401)
         if form["grant_type"] == "authorization_code":
             asked = self._codes.pop(form["code"], None)
             if asked is None or code_challenge(form["code_verifier"]) != asked["code_challenge"]:

@@ -67,7 +67,12 @@ class Connections:
         self.sources = connected_sources(settings)
         self.book = ConnectionBook(store, on_change=self._changed)
         self.credentials = CredentialStore(
-            store, vault, secrets=settings.secrets, gateway_id=gateway_id, on_write=self.book.take
+            store,
+            vault,
+            secrets=settings.secrets,
+            gateway_id=gateway_id,
+            on_write=self.book.take,
+            on_unknown_client=self._forget_unknown,
         )
         self._store = store
         self._vault = vault
@@ -267,6 +272,13 @@ class Connections:
         """The authorization server does not know it any more; the next login registers anew."""
         await self._store.write(partial(delete_sealed, OAUTH_CLIENT, _client_id(source, issuer)))
 
+    async def _forget_unknown(self, credentials: Credentials) -> None:
+        """Forget a client, unless another has taken its place."""
+        source, client = self.sources[credentials.source], credentials.client
+        kept = await self.registered_client(source, client.issuer)
+        if kept is not None and kept.client_id == client.client_id:
+            await self.forget_client(source, client.issuer)
+
     async def connected(
         self, source: ConnectedSource, whose: str, credentials: Credentials, *, flow: str | None
     ) -> Connection:
@@ -282,6 +294,10 @@ class Connections:
         if held is None or not held.connection.is_connected:
             return False
         await self._revoke(held)
+        if not any(one.source == source.name and one.is_connected for one in self.book.all):
+            kept = await self.registered_client(source, held.connection.issuer)
+            if kept is not None and kept.origin == "registered":  # the server may have forgotten it
+                await self.forget_client(source, held.connection.issuer)
         return True
 
     async def forget_principal(self, principal: str) -> None:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from jackfield.connections import transactions as tx
 from jackfield.connections.oauth import Client, GrantEnded, OAuthError, Target, Tokens
 from jackfield.connections.oauth.client import OAuthClient
+from jackfield.connections.oauth.tokens import INVALID_CLIENT
 from jackfield.connections.transactions import CONNECTION, CONNECTION_TOPIC, Held
 from jackfield.connections.types import NOTHING, Connection, Wanted, connection_id
 from jackfield.errors import SourceUnavailable, Unavailable
@@ -89,14 +90,22 @@ class CredentialStore:
     """Credentials of all connections, by source and principal."""
 
     def __init__(
-        self, store: Store, vault: Vault, *, secrets: Secrets, gateway_id: str, on_write: Callable[[Connection], None]
+        self,
+        store: Store,
+        vault: Vault,
+        *,
+        secrets: Secrets,
+        gateway_id: str,
+        on_write: Callable[[Connection], None],
+        on_unknown_client: Callable[[Credentials], Awaitable[None]],
     ) -> None:
-        """`on_write`: told of each connection as it is on record now."""
+        """`on_write`: told of each connection as it is on record; `on_unknown_client`: of those whose client is gone."""
         self._store = store
         self._vault = vault
         self._secrets = secrets
         self._gateway_id = gateway_id
         self._on_write = on_write
+        self._on_unknown_client = on_unknown_client
         self._cached: OrderedDict[str, tuple[int, Credentials]] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[Credentials]] = {}
 
@@ -227,7 +236,9 @@ class CredentialStore:
             )
             self.note(newer)
             now = await self._persist(partial(self._finish, connection, newer))
-        except GrantEnded:
+        except GrantEnded as ended:
+            if ended.error == INVALID_CLIENT:
+                await self._on_unknown_client(credentials)
             await self.end(connection)
             return None
         except OAuthError as fault:

@@ -20,8 +20,9 @@ from jackfield.connections.oauth import (
     TokenRefused,
     Tokens,
 )
+from jackfield.connections.oauth import client as oauth_client
 from jackfield.connections.oauth import http as oauth_http
-from tests.connections.oauth.scene import AuthServer, Scene, basic_pair, scene
+from tests.connections.oauth.scene import AuthServer, Scene, basic_pair, browse, scene
 from tests.requirement import requirement
 from tests.sources.upstream import json_reply, never, redirect, reply
 
@@ -374,3 +375,45 @@ async def test_a_missing_client_id_of_a_machine_is_no_reason_to_register() -> No
         with pytest.raises(RegistrationFailed):
             await oauth.client(await oauth.discover())
         assert s.auth.registrations == []
+
+
+@requirement("ID-upstream-refresh")
+async def test_a_secret_that_was_changed_in_the_config_refreshes_older_logins() -> None:
+    async with scene() as s:
+        s.auth.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
+        _, target, client, tokens = await logged_in(s, client_secret="old")
+
+        await s.oauth(client_id="mine", client_secret="new").refresh(target.server, client, tokens)
+
+        assert basic_pair(s.auth.received[-1].headers) == ("mine", "new")
+        with pytest.raises(GrantEnded, match="another `client_id`"):
+            await s.oauth(client_id="other").refresh(target.server, client, tokens)
+        assert len(s.auth.forms) == 2
+
+
+@requirement("ID-upstream-refresh")
+@pytest.mark.parametrize(("client_id", "expected"), [(None, GrantEnded), ("mine", TokenRefused)])
+async def test_a_server_that_has_forgotten_a_client_that_registered_itself_gets_another_login(
+    client_id: str | None, expected: type[OAuthError]
+) -> None:
+    async with scene() as s:
+        oauth = s.oauth(client_id=client_id)
+        target = await oauth.discover()
+        client = await oauth.client(target)
+        request = oauth.begin(target, client, scopes=())
+        tokens = await oauth.finish(target, client, request, await browse(request))
+        s.auth.answers["/token"] = json_reply({"error": "invalid_client"}, status=401)
+
+        with pytest.raises(expected) as caught:
+            await oauth.refresh(target.server, client, tokens)
+        assert (type(caught.value), caught.value.error) == (expected, "invalid_client")  # type: ignore[attr-defined]
+
+
+async def test_a_refresh_is_over_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene() as s:
+        oauth, target, client, tokens = await logged_in(s)
+        s.auth.answers["/token"] = never
+        monkeypatch.setattr(oauth_client, "REFRESH_SECONDS", 0.05)
+
+        with pytest.raises(OAuthUnavailable, match="took too long"):
+            await oauth.refresh(target.server, client, tokens)

@@ -11,29 +11,25 @@ from msgspec import structs
 
 from jackfield.connections.oauth.authorization import authorization_request, check_callback, dpop_key_for
 from jackfield.connections.oauth.challenges import Refusal, initial_scopes, refusal_of
-from jackfield.connections.oauth.discovery import (
-    canonical_resource,
-    choose_server,
-    default_server,
-    find_resource,
-    find_server,
-    is_same_issuer,
-    own_issuer,
-)
+from jackfield.connections.oauth.discovery import canonical_resource
 from jackfield.connections.oauth.endpoint import TokenEndpoints
 from jackfield.connections.oauth.enterprise import EnterpriseProvider, SignIn
 from jackfield.connections.oauth.errors import (
     CallbackRefused,
-    DiscoveryFailed,
     GrantEnded,
     OAuthError,
+    OAuthUnavailable,
     RegistrationFailed,
+    TokenRefused,
 )
 from jackfield.connections.oauth.http import OAuthHttp, host_of
 from jackfield.connections.oauth.jose import dpop_proof, signed_assertion
 from jackfield.connections.oauth.registration import configured_client, is_document_url, is_usable, register
+from jackfield.connections.oauth.target import find_target
 from jackfield.connections.oauth.tokens import (
+    INVALID_CLIENT,
     JWT_BEARER,
+    WRONG_CLIENT,
     audience,
     client_authentication,
     is_revoked,
@@ -44,7 +40,6 @@ from jackfield.connections.oauth.types import (
     AuthorizationServer,
     Challenge,
     Client,
-    ProtectedResource,
     Target,
     Tokens,
 )
@@ -53,6 +48,8 @@ from jackfield.outgoing.urls import named_origin
 from jackfield.settings.identity import SourceOAuth
 
 MAX_TOKEN_FILE = 64 * 1024
+REFRESH_SECONDS = 40.0
+"""All requests of one refresh together."""
 
 
 class OAuthClient:
@@ -92,18 +89,12 @@ class OAuthClient:
 
     async def discover(self, challenge: Challenge | None = None, *, known_issuer: str | None = None) -> Target:
         """Find out where to get tokens. `challenge` is the server's, `known_issuer` that of a login we have."""
-        resource = await self._find_resource(challenge)
-        server = await self._find_server(resource, known_issuer)
-        needs_dpop = resource is not None and resource.dpop_bound_access_tokens_required
-        asks_dpop = challenge is not None and challenge.scheme == "dpop"
-        return Target(
-            url=self.url,
-            server=server,
-            resource=self._resource(resource),
-            resource_scopes=None if resource is None else resource.scopes_supported,
-            dpop=self.config.dpop or needs_dpop or asks_dpop,
-            identity_provider=await self._enterprise.discover() if self.config.grant == "enterprise" else None,
+        target = await find_target(
+            self._http, self.url, self.config, challenge=challenge, known_issuer=known_issuer, is_mcp=self._is_mcp
         )
+        if self.config.grant != "enterprise":
+            return target
+        return structs.replace(target, identity_provider=await self._enterprise.discover())
 
     async def client(self, target: Target, *, known: Client | None = None, scopes: tuple[str, ...] = ()) -> Client:
         """The client to log in with: the config's, else by metadata document, else the `known` one or a new one.
@@ -176,8 +167,26 @@ class OAuthClient:
         )
 
     async def refresh(self, server: AuthorizationServer, client: Client, tokens: Tokens) -> Tokens:
-        """Fresh tokens. The refresh token stays where the server gives no new one. `GrantEnded`: log in again."""
+        """Fresh tokens. The refresh token stays where the server gives no new one.
+
+        Raises `GrantEnded` where only a login helps, with `error` = `invalid_client` if the server has forgotten a
+        client that registered itself.
+        """
         _check_bound(server, client, tokens)
+        client = await self._current_client(server, client)
+        try:
+            async with asyncio.timeout(REFRESH_SECONDS):
+                return await self._refresh(server, client, tokens)
+        except TimeoutError:
+            raise OAuthUnavailable(f"{host_of(server.issuer)} took too long to refresh the login.") from None
+        except TokenRefused as refused:
+            if client.origin == "registered" and refused.error in WRONG_CLIENT:
+                raise GrantEnded(
+                    f"{host_of(server.issuer)} does not know the gateway any more. Log in again.", error=INVALID_CLIENT
+                ) from None
+            raise
+
+    async def _refresh(self, server: AuthorizationServer, client: Client, tokens: Tokens) -> Tokens:
         if tokens.refresh_token is None:
             raise GrantEnded(f"The login at {host_of(server.issuer)} is over. Log in again.", error="no_refresh_token")
         if tokens.is_refreshed_by_provider:
@@ -245,6 +254,7 @@ class OAuthClient:
     async def revoke(self, server: AuthorizationServer, client: Client, tokens: Tokens) -> bool:
         """End a login at the server (RFC 7009). False: the server has no way to."""
         _check_bound(server, client, tokens)
+        client = await self._current_client(server, client)
         if server.revocation_endpoint is None:
             return False
         ours = None if tokens.is_refreshed_by_provider else tokens.refresh_token
@@ -273,53 +283,15 @@ class OAuthClient:
         self._endpoints.keep_nonce(self.url, headers)
         return refusal_of(status, headers)
 
-    async def _find_resource(self, challenge: Challenge | None) -> ProtectedResource | None:
-        named = challenge.resource_metadata if challenge is not None else None
-        if named is None and (self._has_endpoints or (self.config.issuer is not None and not self._is_mcp)):
-            return None
-        return await find_resource(self._http, self.url, named=named)
-
-    @property
-    def _has_endpoints(self) -> bool:
-        """Whether the config leaves nothing to discovery."""
-        config = self.config
-        return config.token_url is not None and (config.grant != "code" or config.authorization_url is not None)
-
-    async def _find_server(self, resource: ProtectedResource | None, known_issuer: str | None) -> AuthorizationServer:
-        config = self.config
-        if config.token_url is not None and self._has_endpoints:
-            return AuthorizationServer(
-                issuer=config.issuer or own_issuer(config.token_url),
-                authorization_endpoint=config.authorization_url,
-                token_endpoint=config.token_url,
-                revocation_endpoint=config.revocation_url,
-                origin="endpoints" if config.issuer is None else "config",
+    async def _current_client(self, server: AuthorizationServer, client: Client) -> Client:
+        """A client of the config as the config has it now: its secret may be another than when somebody logged in."""
+        if client.origin != "config":
+            return client
+        if client.client_id != self.config.client_id:
+            raise GrantEnded(
+                f"The source at {self.host} has another `client_id` now. Log in again.", error="client_changed"
             )
-        listed = resource.authorization_servers if resource is not None else ()
-        if config.issuer is not None:
-            if listed and not any(is_same_issuer(each, config.issuer) for each in listed):
-                raise DiscoveryFailed(
-                    f"{self.host} wants logins at {', '.join(map(host_of, listed))}, but the source's `oauth` has the "
-                    f"issuer {host_of(config.issuer)}. Correct `issuer`, and `client_id` with it."
-                )
-            server = await choose_server(self._http, (config.issuer,), preferred=None, url=self.url)
-        elif listed:
-            server = await choose_server(self._http, listed, preferred=known_issuer, url=self.url)
-        else:
-            server = await find_server(self._http, own_issuer(self.url)) or default_server(self.url)
-        given = {
-            "authorization_endpoint": config.authorization_url,
-            "token_endpoint": config.token_url,
-            "revocation_endpoint": config.revocation_url,
-        }
-        return structs.replace(server, **{name: url for name, url in given.items() if url is not None})
-
-    def _resource(self, resource: ProtectedResource | None) -> str | None:
-        if self.config.resource is not None:
-            return self.config.resource or None
-        if resource is not None:
-            return resource.resource
-        return canonical_resource(self.url) if self._is_mcp else None
+        return await configured_client(server, self.config, redirect_uri=client.redirect_uri, known_issuer=None)
 
     async def _assertion(self, server: AuthorizationServer, client: Client, scopes: tuple[str, ...]) -> str:
         if self.config.token_file is not None:

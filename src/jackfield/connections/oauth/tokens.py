@@ -26,7 +26,8 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 _ERROR = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 _ENDED = frozenset({"invalid_grant", "bad_refresh_token", "bad_verification_code"})
 """The standard's code, and GitHub's."""
-_WRONG_CLIENT = frozenset({"invalid_client", "unauthorized_client", "incorrect_client_credentials"})
+INVALID_CLIENT = "invalid_client"
+WRONG_CLIENT = frozenset({INVALID_CLIENT, "unauthorized_client", "incorrect_client_credentials"})
 
 
 def client_authentication(server: AuthorizationServer, client: Client) -> tuple[dict[str, str], dict[str, str]]:
@@ -129,7 +130,7 @@ def success(answer: JsonAnswer, server: AuthorizationServer) -> dict[str, Any]:
     code = error if isinstance(error, str) and _ERROR.fullmatch(error) else "no reason"
     if code in _ENDED:
         raise GrantEnded(f"{host} does not take this login any more ({code}). Log in again.", error=code)
-    if code in _WRONG_CLIENT:
+    if code in WRONG_CLIENT:
         raise TokenRefused(
             f"{host} does not take the gateway as a client ({code}). Check `client_id` and how it authenticates in the "
             f"source's `oauth`.",
