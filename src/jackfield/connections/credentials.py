@@ -99,7 +99,7 @@ class CredentialStore:
         on_write: Callable[[Connection], None],
         on_unknown_client: Callable[[Credentials], Awaitable[None]],
     ) -> None:
-        """`on_write`: told of each connection as it is on record; `on_unknown_client`: of those whose client is gone."""
+        """`on_write`: told of each connection on record; `on_unknown_client`: of one whose client the server forgot."""
         self._store = store
         self._vault = vault
         self._secrets = secrets
