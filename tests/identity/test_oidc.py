@@ -486,7 +486,24 @@ async def test_a_cookie_changes_nothing_without_the_gateways_own_origin(scene: S
     for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {}):
         answer = await scene.browser.post("/api/v1/users/user:ada/sign-out", headers=headers)
         assert answer.status_code == 403
-    assert (await scene.browser.get("/api/login")).status_code == 200
+    linked = await scene.browser.get("/api/v1/tools", headers={"sec-fetch-site": "cross-site"})
+    assert linked.status_code == 403
+    page = await scene.browser.get("/sign-in", headers={"sec-fetch-site": "cross-site"})
+    assert "You are signed in as" in page.text
+    assert (await scene.browser.get("/api/login", headers={"sec-fetch-site": "same-origin"})).status_code == 200
+
+
+@requirement("ID-people-in-spaces")
+async def test_a_person_speaks_under_their_own_name(scene: Scene) -> None:
+    scene.provider.claims["groups"] = ["admins"]
+    await scene.sign_in()
+    own = {"origin": URL}
+    assert (await scene.browser.post("/api/spaces", json={"id": "lab"}, headers=own)).status_code == 201
+    said = await scene.browser.post("/api/spaces/lab/messages", json={"content": "Hello"}, headers=own)
+    assert said.status_code in (200, 201), said.text
+    members = (await scene.browser.get("/api/spaces/lab")).text
+    assert '"user:ada"' in members
+    assert '"Ada Lovelace"' in members
 
 
 @requirement("ID-roles-config")

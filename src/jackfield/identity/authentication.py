@@ -20,6 +20,7 @@ from jackfield.http.request import Request
 from jackfield.http.routing import Permission, Route, SocketRoute
 from jackfield.identity import transactions as login_tx
 from jackfield.identity.keys import Credential, Keyring, digest_of
+from jackfield.identity.people import USER_PREFIX
 from jackfield.identity.principals import Principals
 from jackfield.identity.transactions import Login
 from jackfield.model.principal import Principal, Scope
@@ -107,6 +108,8 @@ class Authenticator:
         return refusal
 
     def _how_to_widen(self, principal: Principal, scope: Scope) -> str:
+        if principal.name.startswith(USER_PREFIX):
+            return "Ask for a role that has it ([auth.roles]), or use a key."
         if principal.name in self._keyring.stored and not self._keyring.is_configured(principal.name):
             return "Use another key, or create one with it: 'jackfield keys create'."
         return f"Use another key, or add '{scope.value}' to its scopes in [auth.keys.{principal.name}]."
@@ -133,7 +136,10 @@ class Authenticator:
             raise Unauthenticated(
                 "You are signed out. Sign in at /sign-in, open the link that the gateway printed, or give a key."
             )
-        if request.scope.get("method", "WEBSOCKET") not in SAFE_METHODS and not request.is_from_own_page:
+        is_safe = request.scope.get("method", "WEBSOCKET") in SAFE_METHODS
+        # `Lax` lets a link on another site open a GET with the cookie. That is for pages, which read it themselves.
+        is_foreign = request.headers.get(b"sec-fetch-site") == b"cross-site"
+        if (is_safe and is_foreign) or not (is_safe or request.is_from_own_page):
             raise Forbidden(
                 "A login cookie counts only for requests from the gateway's own page. Send a key in a header instead."
             )

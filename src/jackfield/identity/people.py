@@ -121,7 +121,7 @@ class People:
     def _principal_of(self, user: User) -> Principal | None:
         if user.signed_out_at is not None or user.issuer != self._issuer:
             return None
-        return role_principal(user.id, user.roles, self._roles, groups=self._groups)
+        return role_principal(user.id, user.roles, self._roles, groups=self._groups, title=user.name)
 
     async def follow(self) -> None:
         """Read whoever a gateway of this store has written; a store that fails is asked again."""

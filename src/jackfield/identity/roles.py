@@ -25,15 +25,19 @@ def _is_for(role: RoleSettings, groups: frozenset[str], email: str | None) -> bo
 
 
 def role_principal(
-    name: str, held: Iterable[str], roles: Mapping[str, RoleSettings], *, groups: GroupBook
+    name: str, held: Iterable[str], roles: Mapping[str, RoleSettings], *, groups: GroupBook, title: str | None = None
 ) -> Principal | None:
-    """The principal with these roles: of each limit the widest counts. None: none of the roles exists."""
+    """The principal with these roles: of each limit the widest counts. None: none of the roles exists.
+
+    `title`: how others are shown it.
+    """
     found = [roles[role] for role in held if role in roles]
     if not found:
         return None
     group_names = _widest(role.groups_of_tools for role in found)
     return Principal(
         name=name,
+        title=title,
         scopes=frozenset(scope for role in found for scope in role.scopes),
         tools=_widest(role.tools for role in found),
         groups=None if group_names is None else GroupLimit(group_names, groups),

@@ -69,6 +69,8 @@ class Principal(Struct, frozen=True, kw_only=True):
     """Names and globs of the spaces that it may see and speak in. None: no limit."""
     budget: int | None = None
     """Points that its calls may cost within an hour; None: any."""
+    title: str | None = None
+    """How others are shown it, where that is not by its name: a person's own name."""
     owner: str | None = None
     """In whose name its calls are on record, where that is not its own: a session's key acts for who opened it."""
 

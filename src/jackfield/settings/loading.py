@@ -234,7 +234,8 @@ def load_local(config: str | Path | None = None, *, environment: Mapping[str, st
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
     raw = _read(path) if path else {}
     raw = {key: _expand(raw[key], secrets, str(path), key, unset="") for key in ("server", "auth") if key in raw}
-    raw["auth"] = {key: value for key, value in raw.get("auth", {}).items() if key not in _GATEWAYS_OWN}
+    if isinstance(raw.get("auth"), dict):
+        raw["auth"] = {key: value for key, value in raw["auth"].items() if key not in _GATEWAYS_OWN}
     document = parse_config(raw, _LocalDocument, where=f"{path or 'the configuration'}:")
     return LocalGateway(
         data=data,

@@ -53,7 +53,8 @@ async def speaker(store: Store, principal: Principal, space: Space, *, entity: s
     if member is not None:
         kind, name = member.kind, member.name
     else:
-        kind, name = await kind_of(store, who), who
+        own = principal.title if who == principal.name else None
+        kind, name = await kind_of(store, who), own or who
     if kind == "agent" and not principal.is_admin and who not in agents_of(principal):
         raise Forbidden(f"'{who}' is an agent. Only its own key ('agent:{who}') or an administrator's speaks for it.")
     if kind == "agent" and member is None and not principal.is_admin:
