@@ -501,7 +501,7 @@ async def test_a_person_speaks_under_their_own_name(scene: Scene) -> None:
     assert (await scene.browser.post("/api/spaces", json={"id": "lab"}, headers=own)).status_code == 201
     said = await scene.browser.post("/api/spaces/lab/messages", json={"content": "Hello"}, headers=own)
     assert said.status_code in (200, 201), said.text
-    members = (await scene.browser.get("/api/spaces/lab")).text
+    members = (await scene.browser.get("/api/spaces/lab/members")).text
     assert '"user:ada"' in members
     assert '"Ada Lovelace"' in members
 

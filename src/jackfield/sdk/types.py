@@ -216,6 +216,10 @@ class Identity(Struct, frozen=True, kw_only=True):
     """Who this key belongs to, and what it may do."""
 
     principal: str
+    name: str = ""
+    """A person's name; else the key's."""
+    email: str | None = None
+    roles: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
 
     @property
