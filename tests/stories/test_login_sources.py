@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.connections.world import Place, gateway_at, upstream
+from tests.connections.world import Place, config_of, gateway_at, upstream
 from tests.requirement import requirement
 from tests.waiting import eventually_async
 
@@ -50,3 +50,42 @@ async def test_a_source_waits_for_a_login_shows_its_last_list_after_a_restart_an
             assert record["result"] == "bob"
             assert server.calls == {"bob": 1}
             await eventually_async(lambda: has_status(place, "up"))
+
+
+@requirement("ID-upstream-own-token")
+async def test_a_call_of_anybody_waits_for_the_shared_login(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server, config=config_of(server, auth="shared")) as place:
+        assert (await place.log_in("admin")).status_code == 200
+        await place.listed()
+        await place.client.delete("/api/v1/connections/far", headers=place.headers("admin"))
+        await eventually_async(lambda: has_status(place, "login_needed"))
+        asked = await place.call("ann")
+        assert asked.status_code == 202, asked.text
+        assert (await place.log_in("admin")).status_code == 200
+        assert (await place.result("ann", asked.json()["call_id"]))["result"] == "admin"
+        assert server.calls == {"admin": 1}
+
+
+@requirement("ID-upstream-connection")
+async def test_a_tool_over_http_waits_for_the_login_of_its_connection_and_then_has_its_callers_token(
+    tmp_path: Path,
+) -> None:
+    async with upstream() as server:
+        tool = f"""
+[[tools]]
+name = "probe"
+description = "Asks the server."
+executionType = "gateway"
+inputSchema = {{ type = "object" }}
+execution = {{ url = "{server.url}/other", connection = "far" }}
+"""
+        async with gateway_at(tmp_path, server, config=config_of(server, more=tool)) as place:
+            body = {"arguments": {"method": "probe"}}
+            path = "/api/v1/tools/probe/execute"
+            asked = await place.client.post(path, json=body, headers=place.headers("ann"))
+            assert asked.status_code == 202, asked.text
+            await place.log_in("bob")
+            await place.log_in("ann")
+            record = await place.result("ann", asked.json()["call_id"])
+            assert "404" in record["error"]["message"]
+            assert [seen.person for seen in server.mcp.requests if seen.method == "probe"] == ["ann"]
