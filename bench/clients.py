@@ -22,8 +22,8 @@ from bench.processes import ROOT, BenchError, running_reference, running_server
 from bench.proxies.rounds import serve_rounds
 from bench.subjects import ECHO
 from jackfield.outgoing import Outgoing
-from jackfield.sources.mcp.connection import CallHandlers
 from jackfield.sources.mcp.http import StreamableHttpTransport
+from jackfield.sources.mcp.open_calls import CallHandlers
 from jackfield.sources.mcp.upstream import ConnectOptions, Upstream
 
 AIOHTTP = ROOT / "bench" / "proxies" / "aiohttp_client.py"

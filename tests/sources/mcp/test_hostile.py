@@ -12,7 +12,7 @@ import pytest
 from jackfield.errors import ConfigError
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import ElicitAnswer, ElicitRequest
-from jackfield.sources.mcp import connection, duplex
+from jackfield.sources.mcp import connection, duplex, list_pages, open_calls
 from jackfield.sources.mcp.handlers import MAX_LOG, ServerRequest, answer_requests, as_progress
 from jackfield.sources.mcp.source import server_of_a_request
 from jackfield.sources.mcp.transport import McpClientError
@@ -31,7 +31,7 @@ async def server() -> AsyncIterator[Server]:
 async def test_a_list_without_end_is_not_read_to_it(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MAX_LIST", 100_000)
+    monkeypatch.setattr(list_pages, "MAX_LIST", 100_000)
     pages = 0
     plain = server.answer
 
@@ -116,16 +116,16 @@ def test_who_brings_a_server_along_says_neither_its_host_nor_where_a_message_end
         server_of_a_request("r", url="https://far.example/mcp", headers=headers, source_context=source_context)
 
 
-def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str], connection.CallHandlers]]:
+def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str], open_calls.CallHandlers]]:
     """A connection that several calls share, and how to make a call of a principal on it."""
     no_wire: Any = None
 
-    def talk(principal: str) -> connection.CallHandlers:
+    def talk(principal: str) -> open_calls.CallHandlers:
         async def elicit(_: ElicitRequest) -> ElicitAnswer:
             asked.append(principal)
             return ElicitAnswer(action="cancel")
 
-        return connection.CallHandlers(
+        return open_calls.CallHandlers(
             report=lambda _: None, note=lambda _: None, ask=asking(elicit), principal=principal
         )
 
@@ -135,7 +135,7 @@ def _shared_line(asked: list[str]) -> tuple[connection.Connection, Callable[[str
 async def test_a_question_that_could_be_of_two_calls_is_put_to_neither() -> None:
     asked: list[str] = []
     line, talk = _shared_line(asked)
-    line._calls = {1: talk("ada"), 2: talk("bob")}
+    line._calls.handlers = {1: talk("ada"), 2: talk("bob")}
     question = raw_json({"message": "Well?"})
     with pytest.raises(RpcError, match="nothing says which of them asks"):
         await line.asked("elicitation/create", question, during=None)
@@ -148,8 +148,8 @@ async def test_a_question_is_never_put_to_another_key_because_the_asker_already_
     line, talk = _shared_line(asked)
     question = raw_json({"message": "Well?"})
     for other, put_to in (("ada", ["ada"]), ("bob", [])):
-        line._calls = {1: talk("ada"), 2: talk(other)}
-        line._asking[1] = 1
+        line._calls.handlers = {1: talk("ada"), 2: talk(other)}
+        line._calls._asking[1] = 1
         asked.clear()
         with nullcontext() if put_to else pytest.raises(RpcError, match="nothing says which of them asks"):
             await line.asked("elicitation/create", question, during=None)

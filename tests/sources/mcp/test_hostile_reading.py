@@ -13,7 +13,7 @@ import pytest
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.base import Listing
 from jackfield.sources.foreign import MAX_URI
-from jackfield.sources.mcp import connection, subscriptions
+from jackfield.sources.mcp import list_pages, subscriptions
 from jackfield.sources.mcp.handlers import updated_uri
 from jackfield.sources.mcp.offers import MAX_OFFERS, MAX_TEMPLATES
 from jackfield.sources.mcp.reading import completion_of
@@ -109,12 +109,12 @@ async def test_of_too_many_templates_and_prompts_the_first_are_offered(server: S
 async def test_pages_without_end_are_read_up_to_a_number_of_them_and_of_bytes(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MAX_PAGES", 40)
+    monkeypatch.setattr(list_pages, "MAX_PAGES", 40)
     page, asked = pages("resources", resource, size=1, of=None)
     listing = await listing_of(server, tmp_path / "1", {"resources/list": page})
     assert (len(asked), len(listing.resources)) == (40, 40)
 
-    monkeypatch.setattr(connection, "MAX_LIST", 50_000)
+    monkeypatch.setattr(list_pages, "MAX_LIST", 50_000)
     large, asked = pages("resources", lambda n: {**resource(n), "description": "x" * 10_000}, size=1, of=None)
     listing = await listing_of(server, tmp_path / "2", {"resources/list": large})
     assert (len(asked), listing.resources) == (5, ())

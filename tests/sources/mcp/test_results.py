@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from jackfield.model.call import Done, Failed
-from jackfield.sources.mcp.connection import input_required
+from jackfield.sources.mcp.input_required import input_required
 from jackfield.sources.mcp.results import outcome_of
 from jackfield.sources.mcp.transport import McpClientError
 

@@ -7,50 +7,46 @@ call that it belongs to.
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from jackfield.protocol.backoff import RetryDelays
-from jackfield.protocol.jsonrpc import INVALID_REQUEST, NO_PARAMS, RpcError
+from jackfield.protocol.jsonrpc import INVALID_REQUEST, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.protocol.mcp import (
     APP_TYPE,
     APPS,
     CAPABILITIES_KEY,
-    ELICIT,
     ELICITED,
     LOG_LEVEL_KEY,
-    ROOTS,
-    SAMPLE,
     UNSUPPORTED_VERSION,
     ParamHeader,
     param_headers,
     routing_headers,
 )
-from jackfield.sources.base import LogNote, Progress
+from jackfield.sources.base import LogNote
 from jackfield.sources.client import AskClient
 from jackfield.sources.logs import DEFAULT_LEVEL, SourceLogs, lower_level
 from jackfield.sources.mcp.capabilities import shown_capabilities, with_tasks
 from jackfield.sources.mcp.handlers import (
     Sample,
     ServerRequest,
-    answer_requests,
     as_progress,
     log_note,
     opened_id,
-    related_task,
     subscription_number,
     updated_uri,
 )
 from jackfield.sources.mcp.handshake import Agreement, agree
+from jackfield.sources.mcp.input_required import InputRequired, input_for, input_required
+from jackfield.sources.mcp.list_pages import read_pages
 from jackfield.sources.mcp.log_levels import LogLevels
+from jackfield.sources.mcp.open_calls import CallHandlers, OpenCalls
 from jackfield.sources.mcp.transport import (
-    MAX_MESSAGE,
     ClientTransport,
     McpClientError,
     SessionLost,
@@ -58,13 +54,8 @@ from jackfield.sources.mcp.transport import (
     UpstreamLost,
 )
 
-MAX_PAGES = 1_000
-MAX_LIST = 2 * MAX_MESSAGE
-"""Bytes of all pages of a list together."""
 MAX_ROUNDS = 10
 """How often a server may ask something before it answers one call."""
-ROUND_SECONDS = 0.1
-"""Before a call is sent again that the server put off without a question."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 STABLE_SECONDS = 5.0
@@ -74,7 +65,6 @@ LISTING: dict[str, Any] = {"extensions": {APPS: {"mimeTypes": [APP_TYPE]}}}
 DECLARED: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}, **LISTING}
 """What a server of the handshake era may ask of us. Whether it is answered depends on the client behind each call."""
 
-CLIENT_REQUESTS = frozenset({ELICIT, SAMPLE, ROOTS})
 LISTEN = "subscriptions/listen"
 SOON_SECONDS = 30.0
 """For what has no deadline of a call: completion, subscriptions, skills, tasks."""
@@ -85,46 +75,6 @@ _LIST_CHANGES = frozenset(
         "notifications/subscriptions/acknowledged",
     }
 )
-
-
-class CallHandlers(Struct, frozen=True, kw_only=True):
-    """Where a server's messages during one call go."""
-
-    report: Callable[[Progress], None]
-    note: Callable[[LogNote], None]
-    ask: AskClient | None = None
-    """Puts the server's requests to the client behind the call."""
-    capabilities: dict[str, Any] = {}
-    """What that client can be asked, for a server of 2026-07-28."""
-    principal: str = ""
-    """Who made the call."""
-    meta: Mapping[str, Any] = {}
-    """The `_meta` that the server gets with it, beside what concerns the connection."""
-    log_level: str | None = None
-    """The lowest level of log messages that its client wants."""
-    opened: Callable[[str], None] | None = None
-    """Tells its client that a url was opened."""
-
-
-class InputRequest(Struct):
-    """Something a server wants to know before it goes on."""
-
-    method: str
-    params: Raw = NO_PARAMS
-
-
-class InputRequired(Struct):
-    """A result of 2026-07-28 that asks for input."""
-
-    result_type: str = msgspec.field(default="complete", name="resultType")
-    requests: dict[str, InputRequest] | None = msgspec.field(default=None, name="inputRequests")
-    state: str | None = msgspec.field(default=None, name="requestState")
-
-
-_decode_page = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_definitions = msgspec.json.Decoder(list[Raw]).decode
-_decode_cursor = msgspec.json.Decoder(str | None).decode
-_decode_input_required = msgspec.json.Decoder(InputRequired).decode
 
 
 class Connection:
@@ -153,11 +103,7 @@ class Connection:
         self._acknowledged: dict[int, Callable[[], None]] = {}
         """By the number of a subscription: what is called once the server has taken it."""
         self._numbers = count(1)
-        self._calls: dict[int, CallHandlers] = {}
-        self._task_asks: dict[str, AskClient] = {}
-        """By task: who is asked what its server asks."""
-        self._asking: Counter[int] = Counter()
-        """By call: how many of its questions wait for an answer."""
+        self._calls = OpenCalls()
         self._agreement: Agreement | None = None
         self._subscription: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -215,26 +161,7 @@ class Connection:
 
     async def list(self, method: str, member: str, *, most: int) -> list[Raw]:
         """The raw definitions of a whole list, page by page; `member` is where a page has them."""
-        found: list[Raw] = []
-        params: dict[str, Any] = {}
-        seen: set[str] = set()
-        size = 0
-        for _ in range(MAX_PAGES):
-            answer = await self._request(method, params)
-            size += memoryview(answer).nbytes
-            if size > MAX_LIST:
-                raise McpClientError(f"The server's answers to {method} have more than the {MAX_LIST:,} bytes allowed.")
-            try:
-                page = _decode_page(answer)
-                found += _decode_definitions(page.get(member, b"null"))
-                following = _decode_cursor(page.get("nextCursor", b"null"))
-            except msgspec.DecodeError as fault:
-                raise McpClientError(f"The server's answer to {method} is not valid MCP: {fault}.") from None
-            if not following or following in seen or len(found) > most:
-                break
-            seen.add(following)
-            params = {"cursor": following}
-        return found
+        return await read_pages(partial(self._request, method), method, member, most=most)
 
     async def subscribe(self, uri: str) -> None:
         """Follow a resource, in the handshake era."""
@@ -288,7 +215,7 @@ class Connection:
                 if rounds == 0:
                     raise McpClientError(f"The server asked more than {MAX_ROUNDS} times before it answered.")
                 rounds -= 1
-                again = {**params, **await self._input_for(question, handlers)}
+                again = {**params, **await input_for(question, ask=handlers.ask, sample=self._sample)}
                 answer = await self._request(method, again, name=name, headers=sent, handlers=handlers)
         except UpstreamLost as fault:
             self.is_expired = self.is_expired or isinstance(fault, SessionLost)
@@ -326,29 +253,15 @@ class Connection:
 
     async def wait_for_task(self, task: str, *, ask: AskClient) -> Raw:
         """The raw result of a task of 2025-11-25, when it is over; `ask` gets what its server asks meanwhile."""
-        self._task_asks[task] = ask
+        self._calls.task_asks[task] = ask
         try:
             return await self._request("tasks/result", {"taskId": task})
         finally:
-            del self._task_asks[task]
+            del self._calls.task_asks[task]
 
     def _question_in(self, answer: Raw) -> InputRequired | None:
         modern = self._agreement is not None and self._agreement.is_modern
         return input_required(answer) if modern else None
-
-    async def _input_for(self, question: InputRequired, handlers: CallHandlers) -> dict[str, Any]:
-        """The parameters that a call is sent again with."""
-        wanted = question.requests or {}
-        asked = [ServerRequest(one.method, one.params, key) for key, one in wanted.items()]
-        try:
-            answers = await answer_requests(asked, ask=handlers.ask, sample=self._sample)
-        except RpcError as refusal:
-            raise McpClientError(f"The server made a request that is not allowed. {refusal.message}") from None
-        responses = dict(zip(wanted, answers, strict=True))
-        if not responses:
-            await asyncio.sleep(ROUND_SECONDS)
-        more: dict[str, Any] = {"inputResponses": responses} if responses else {}
-        return more if question.state is None else {**more, "requestState": question.state}
 
     async def _set_level(self, level: str) -> None:
         await self._request("logging/setLevel", {"level": level})
@@ -357,7 +270,7 @@ class Connection:
         """No notification may end the connection that it came over."""
         if method == "notifications/progress":
             number, progress = as_progress(params)
-            handlers = None if number is None else self._calls.get(number)
+            handlers = None if number is None else self._calls.handlers.get(number)
             if handlers is not None and progress is not None:
                 handlers.report(progress)
         elif method == "notifications/message":
@@ -375,15 +288,15 @@ class Connection:
     def _logged(self, params: Raw, during: int | None) -> None:
         level, note = log_note(params)
         self._log.log(level, "%s", note.message if note.logger is None else f"{note.logger}: {note.message}")
-        handlers = self._handlers_of(during)
+        handlers = self._calls.of(during)
         if handlers is not None:
             handlers.note(note)
-        elif not self._calls:
+        elif not self._calls.handlers:
             self._say(note)
 
     def _opened(self, params: Raw, during: int | None) -> None:
         """A url was opened that a call asked for."""
-        handlers, opened = self._handlers_of(during), opened_id(params)
+        handlers, opened = self._calls.of(during), opened_id(params)
         if handlers is not None and handlers.opened is not None and opened is not None:
             handlers.opened(opened)
 
@@ -396,59 +309,15 @@ class Connection:
         return taken is not None
 
     async def asked(self, method: str, params: Raw, *, during: int | None) -> Raw:
-        """A request of the handshake era. On a shared stream nothing says which call it belongs to (`_asker`).
-
-        A model is asked during calls only: a server may not spend the operator's money while nobody uses it. Roots are
-        those of a call's client, so outside calls there are none.
-        """
+        """A request of the handshake era."""
         if method == "ping":
             return Raw(b"{}")
-        if self._task_asks and (ask := self._task_asks.get(related_task(params) or "")) is not None:
-            (result,) = await answer_requests((ServerRequest(method, params),), ask=ask, sample=self._sample)
-            return result
-        number = self._asker() if during is None else during
-        sample = self._sample if self._calls else None
-        if number is None and self._calls and method in CLIENT_REQUESTS and (method != SAMPLE or sample is None):
-            raise RpcError(
-                INVALID_REQUEST,
-                f"{len(self._calls)} calls are running, and nothing says which of them asks. Ask one at a time.",
-            )
-        handlers = None if number is None else self._calls.get(number)
-        asked = (ServerRequest(method, params),)
-        if number is None or handlers is None:
-            (result,) = await answer_requests(asked, ask=None, sample=sample)
-            return result
-        self._asking[number] += 1
-        try:
-            (result,) = await answer_requests(asked, ask=handlers.ask, sample=sample)
-            return result
-        finally:
-            self._asking[number] -= 1
-            if not self._asking[number]:
-                del self._asking[number]
+        return await self._calls.answer(ServerRequest(method, params), during=during, sample=self._sample)
 
     def lost(self, error: UpstreamLost) -> None:
         self._log.warning("the connection was lost: %s", error)
         self._broken = error
         self._on_lost(self, error)
-
-    def _asker(self) -> int | None:
-        """The call that asks: the only one, or the only one that does not wait for an answer already.
-
-        The latter is likely, not certain, so only among calls of one principal: nobody is shown another's question.
-        """
-        if len(self._calls) == 1:
-            return next(iter(self._calls))
-        if len({handlers.principal for handlers in self._calls.values()}) > 1:
-            return None
-        free = [number for number in self._calls if number not in self._asking]
-        return free[0] if len(free) == 1 else None
-
-    def _handlers_of(self, during: int | None) -> CallHandlers | None:
-        """Those of the call that is known, else of the only one."""
-        if during is not None:
-            return self._calls.get(during)
-        return next(iter(self._calls.values())) if len(self._calls) == 1 else None
 
     async def _ask(self, method: str, params: Raw, headers: Mapping[str, str]) -> Raw:
         return await self._transport.call(next(self._numbers), method, params, headers=headers)
@@ -477,14 +346,14 @@ class Connection:
             sent = {**routing_headers(agreement.revision, method, name), **(headers or {})}
         if handlers is not None:
             meta["progressToken"] = number
-            self._calls[number] = handlers
+            self._calls.handlers[number] = handlers
             if agreement.is_modern:
                 meta[LOG_LEVEL_KEY] = lower_level(DEFAULT_LEVEL, handlers.log_level)
         try:
             raw = Raw(encode_json({**params, "_meta": meta} if meta else params))
             return await self._transport.call(number, method, raw, headers=sent)
         finally:
-            self._calls.pop(number, None)
+            self._calls.handlers.pop(number, None)
 
     @property
     def _followed(self) -> dict[str, Any]:
@@ -507,12 +376,3 @@ class Connection:
             if time.monotonic() - began > STABLE_SECONDS:
                 delays.reset()
             await asyncio.sleep(delays.next())
-
-
-def input_required(answer: Raw) -> InputRequired | None:
-    """What the server asks for, if the result is a question. Raises `McpClientError` for what is neither."""
-    try:
-        found = _decode_input_required(answer)
-    except msgspec.DecodeError as fault:
-        raise McpClientError(f"The server's response is not valid MCP: {fault}.") from None
-    return found if found.result_type == "input_required" else None

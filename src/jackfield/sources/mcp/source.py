@@ -38,12 +38,13 @@ from jackfield.sources.client import ElicitAnswer
 from jackfield.sources.foreign import ListingRules
 from jackfield.sources.logs import SourceLogs
 from jackfield.sources.mcp.capabilities import sent_meta, shown_capabilities, with_tasks
-from jackfield.sources.mcp.connection import CallHandlers, Connection
+from jackfield.sources.mcp.connection import Connection
 from jackfield.sources.mcp.faults import failure_of, what
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.listing import McpListing, may_be_repeated, mcp_listing
 from jackfield.sources.mcp.login_listing import LoginListing
 from jackfield.sources.mcp.offers import with_offers
+from jackfield.sources.mcp.open_calls import CallHandlers
 from jackfield.sources.mcp.options import HTTP, SSE, STDIO, McpOptions, parse_options
 from jackfield.sources.mcp.reading import completion_of, completion_params, contents_of, messages_of
 from jackfield.sources.mcp.results import outcome_of

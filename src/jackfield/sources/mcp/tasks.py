@@ -21,10 +21,11 @@ from jackfield.sources.base import Begun, Look, TaskUse
 from jackfield.sources.client import ElicitAnswer, ElicitRequest
 from jackfield.sources.foreign import cleaned
 from jackfield.sources.mcp.capabilities import missing_capability
-from jackfield.sources.mcp.connection import Connection, InputRequest
+from jackfield.sources.mcp.connection import Connection
 from jackfield.sources.mcp.core_questions import CoreQuestions
 from jackfield.sources.mcp.handlers import Sample, ServerRequest, answer_requests, client_request
 from jackfield.sources.mcp.handshake import Agreement
+from jackfield.sources.mcp.input_required import InputRequest
 from jackfield.sources.mcp.reading import failed_read
 from jackfield.sources.mcp.transport import McpClientError
 
