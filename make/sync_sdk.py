@@ -22,6 +22,7 @@ CLASSES = {
     "Prompts": "reading",
     "Keys": "keys",
     "Users": "users",
+    "Grants": "grants",
     "Vault": "vault",
     "Connections": "connections",
     "Calls": "calls",

@@ -158,6 +158,29 @@ def test_an_administrators_key_is_not_written_into_an_agents_config(tmp_path: Pa
     assert run_cli("connect", "cursor", "--yes", "--key-variable", "K", cwd=tmp_path).returncode == 0
 
 
+@requirement("ID-connect-oauth")
+def test_with_oauth_only_the_url_is_written(tmp_path: Path) -> None:
+    env = {"JACKFIELD_ADMIN_KEY": "env-admin-key"}
+    with running_gateway(tmp_path, "", env=env) as gateway:
+        done = run_cli("connect", "cursor", "--oauth", "--yes", "--url", gateway.url, cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stderr
+        assert "opens a browser to log in" in done.stdout
+        servers = json.loads((tmp_path / ".cursor/mcp.json").read_text(encoding="utf-8"))["mcpServers"]
+        assert servers == {"jackfield": {"url": f"{gateway.url}/mcp"}}
+        refused = run_cli("connect", "cursor", "--oauth", "--key", "k", "--url", gateway.url, cwd=tmp_path)
+        assert "--oauth writes no key" in refused.stderr
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        by_itself = run_cli("connect", "vscode", "--yes", "--url", gateway.url, cwd=elsewhere)
+        assert by_itself.returncode == 0, by_itself.stderr
+        servers = json.loads((elsewhere / ".vscode/mcp.json").read_text(encoding="utf-8"))["servers"]
+        assert servers == {"jackfield": {"type": "http", "url": f"{gateway.url}/mcp"}}
+        listed = run_cli("grants", "--url", gateway.url, "--key", "env-admin-key", cwd=elsewhere)
+        assert "No OAuth client was allowed anything." in listed.stdout
+        unknown = run_cli("grants", "revoke", "grant_x", "--url", gateway.url, "--key", "env-admin-key", cwd=elsewhere)
+        assert "There is no grant 'grant_x'" in unknown.stderr
+
+
 @requirement("ID-connect-makes-key")
 def test_a_running_gateway_makes_a_key_for_the_client(tmp_path: Path) -> None:
     groups = '[groups.docs]\ntools = ["read*"]\n'

@@ -5,9 +5,11 @@ import os
 import re
 import sys
 from argparse import Namespace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from msgspec import Struct
 
 from jackfield.cli.files import json_document, read_text, replace_file
@@ -76,12 +78,16 @@ keep it out of the file with --key-variable. With an admin key and a running gat
 created, with the scope 'call'; 'jackfield keys revoke NAME' ends it. An admin key itself is written only with --admin:
 with it, an agent could approve its own calls.
 
+With --oauth only the URL is written: the client opens a browser, and a person signs in and allows it; 'jackfield
+grants' lists that. It is also what happens where there is no key and the gateway takes OAuth.
+
 exit codes: 0 written or nothing to write, 1 declined, 2 not written""",
     argument("client", choices=("claude-code", "cursor", "vscode"), help="the program"),
     argument("--user", action="store_true", help="for all projects of this user, not only this one"),
     argument("--name", default="jackfield", help="the server's name in the client (jackfield)"),
     argument("--group", metavar="NAME", help="offer only this group of tools: /mcp/NAME"),
     argument("--key-variable", metavar="NAME", help="let the client read the key from this environment variable"),
+    argument("--oauth", action="store_true", help="write no key: the client logs in by itself, in a browser"),
     argument("--admin", action="store_true", help="write the key even if it is an admin key"),
     argument("--config", metavar="FILE", help="the config of the gateway"),
     YES,
@@ -89,15 +95,12 @@ exit codes: 0 written or nothing to write, 1 declined, 2 not written""",
     examples="""\
   jackfield connect claude-code --key "$AGENT_KEY"
   jackfield connect cursor --user --group docs
+  jackfield connect claude-code --oauth --url https://tools.example.org
   jackfield connect vscode --key-variable JACKFIELD_KEY""",
 )
 async def connect(options: Namespace) -> int:
     client = clients()[options.client]
-    if options.key_variable and not _VARIABLE.fullmatch(options.key_variable):
-        raise UsageError(
-            f"'{options.key_variable}' cannot be the name of an environment variable. "
-            "Use letters, digits and '_', for example JACKFIELD_KEY."
-        )
+    _check(options)
     path = client.user_file if options.user else Path(client.file)
     address, makes_key = await _address(options)
     before = read_text(path) if path.exists() else None
@@ -119,13 +122,30 @@ async def connect(options: Namespace) -> int:
         made = await _make_key(maker, options)
         after = after.replace(NEW_KEY, made.key or "")
         print(f"Created the key '{escape(made.name)}'. To end it: jackfield keys revoke {escape(made.name)}")
-    replace_file(path, after, before=before, private=options.key_variable is None)
+    has_key = address.key is not None and options.key_variable is None
+    replace_file(path, after, before=before, private=has_key)
     print(f"{style('Written', 'green')}: {client.title} has this gateway as '{escape(options.name)}' in {path}.")
+    _say_what_is_left(client, address, path, options)
+    return 0
+
+
+def _check(options: Namespace) -> None:
+    if options.key_variable and not _VARIABLE.fullmatch(options.key_variable):
+        raise UsageError(
+            f"'{options.key_variable}' cannot be the name of an environment variable. "
+            "Use letters, digits and '_', for example JACKFIELD_KEY."
+        )
+    if options.oauth and (options.key_variable or options.admin or options.key):
+        raise UsageError("--oauth writes no key. Leave --key, --key-variable and --admin out.")
+
+
+def _say_what_is_left(client: McpClient, address: Address, path: Path, options: Namespace) -> None:
     if options.key_variable:
         print(f"Set {options.key_variable} to the gateway's key in the environment of {client.title}.")
+    elif address.key is None:
+        print(f"{client.title} opens a browser to log in when it first connects.")
     elif not options.user:
         print_stderr(f"{path} now contains a key: keep it out of version control, or use --key-variable.")
-    return 0
 
 
 async def _make_key(maker: Address, options: Namespace) -> KeyInfo:
@@ -158,10 +178,11 @@ def mcp_path(group: str | None) -> str:
 def entry_for(
     client: McpClient, address: Address, *, key_variable: str | None, group: str | None = None
 ) -> dict[str, Any]:
-    """The client's entry for this gateway."""
+    """The client's entry for this gateway. Without a key, the client logs in by itself."""
     key = client.variable % key_variable if key_variable else address.key
     kind = {"type": "http"} if client.has_type else {}
-    return {**kind, "url": f"{address.url}{mcp_path(group)}", "headers": {"Authorization": f"Bearer {key}"}}
+    headers = {} if key is None else {"headers": {"Authorization": f"Bearer {key}"}}
+    return {**kind, "url": f"{address.url}{mcp_path(group)}", **headers}
 
 
 def with_server(before: str | None, path: Path, *, client: McpClient, name: str, entry: dict[str, Any]) -> str:
@@ -194,8 +215,12 @@ def _document(before: str, path: Path, *, name: str, entry: dict[str, Any]) -> d
 async def _address(options: Namespace) -> tuple[Address, bool]:
     """The gateway and a key for it; True: the key is an administrator's, so one is to be made with it."""
     target = await find_target(options, in_process=False)
+    if options.oauth:
+        return Address(url=find_address(target.url, None).url, key=None), False
     address = find_address(target.url, options.key or _key_for_client(options) or target.key)
     if options.key_variable:
+        return address, False
+    if address.key is None and await _takes_oauth(address):
         return address, False
     if address.key is None:
         raise UsageError(
@@ -207,6 +232,16 @@ async def _address(options: Namespace) -> tuple[Address, bool]:
     if is_admin and not is_running:
         raise UsageError(_advice(options.client))
     return address, is_admin
+
+
+async def _takes_oauth(address: Address) -> bool:
+    """Whether the gateway is there and lets clients log in."""
+    url = f"{address.url}/.well-known/oauth-protected-resource/mcp"
+    try:
+        async with httpx2.AsyncClient(timeout=PROBE_TIMEOUT) as http:
+            return (await http.get(url)).status_code == HTTPStatus.OK
+    except httpx2.HTTPError:
+        return False
 
 
 def _key_for_client(options: Namespace) -> str | None:

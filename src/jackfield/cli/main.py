@@ -42,6 +42,7 @@ COMMANDS = {
     "groups": CommandEntry("groups", "list, show, set or remove groups of tools"),
     "keys": CommandEntry("keys", "list, create, rotate or revoke keys"),
     "users": CommandEntry("users", "list who signed in, or sign somebody out everywhere"),
+    "grants": CommandEntry("grants", "list what OAuth clients were allowed, or end it"),
     "login": CommandEntry("connections", "log in at a source"),
     "connections": CommandEntry("connections", "list who is logged in at which source, or end a login"),
     "vault": CommandEntry("vault", "show how the vault stands, or give it a new key"),

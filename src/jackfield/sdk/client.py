@@ -10,6 +10,7 @@ from jackfield.sdk.agents import Agents, Runs
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get
 from jackfield.sdk.connections import Connections
+from jackfield.sdk.grants import Grants
 from jackfield.sdk.groups import Groups
 from jackfield.sdk.keys import Keys
 from jackfield.sdk.reading import Prompts, Resources
@@ -53,6 +54,7 @@ class Client:
         self.prompts = Prompts(self._connection)
         self.keys = Keys(self._connection)
         self.users = Users(self._connection)
+        self.grants = Grants(self._connection)
         self.vault = Vault(self._connection)
         self.connections = Connections(self._connection)
         self.calls = Calls(self._connection)

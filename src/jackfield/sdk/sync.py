@@ -28,6 +28,7 @@ from jackfield.sdk.agents import (
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.client import Client
 from jackfield.sdk.connections import ConnectionInfo, Connections
+from jackfield.sdk.grants import GrantInfo, Grants
 from jackfield.sdk.groups import GroupInfo, Groups
 from jackfield.sdk.keys import KeyInfo, Keys
 from jackfield.sdk.loop import LoopThread
@@ -346,6 +347,22 @@ class SyncUsers:
     def sign_out(self, user: str) -> None:
         """End all logins, tokens and waiting calls of `user:<sub>`, at every gateway."""
         self._loop.run(self._users.sign_out(user))
+
+
+class SyncGrants:
+    """What OAuth clients were allowed."""
+
+    def __init__(self, grants: Grants, loop: LoopThread) -> None:
+        self._grants = grants
+        self._loop = loop
+
+    def list(self) -> tuple[GrantInfo, ...]:
+        """What you allowed, the newest first; for administrators, what everybody did."""
+        return self._loop.run(self._grants.list())
+
+    def revoke(self, grant_id: str) -> None:
+        """End one; the client's tokens are worth nothing from then on."""
+        self._loop.run(self._grants.revoke(grant_id))
 
 
 class SyncVault:
@@ -858,6 +875,7 @@ class SyncClient:
         self.prompts = SyncPrompts(self._client.prompts, self._loop)
         self.keys = SyncKeys(self._client.keys, self._loop)
         self.users = SyncUsers(self._client.users, self._loop)
+        self.grants = SyncGrants(self._client.grants, self._loop)
         self.vault = SyncVault(self._client.vault, self._loop)
         self.connections = SyncConnections(self._client.connections, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.identity.oauth.programs import ADMIN, BASE, BOB, oauth_gateway
+from jackfield.sdk import Client
+from tests.identity.oauth.programs import ADA, ADMIN, BASE, BOB, oauth_gateway
 from tests.requirement import requirement
 
 
@@ -149,6 +150,17 @@ async def test_people_see_and_end_what_they_allowed(tmp_path: Path) -> None:
         assert (await front.mcp(tokens["access_token"])).status_code == 200
         assert (await person.http.delete(path, headers=own)).status_code == 204
         assert (await front.mcp(tokens["access_token"])).status_code == 401
+
+
+async def test_the_sdk_lists_and_ends_what_was_allowed(tmp_path: Path) -> None:
+    async with oauth_gateway(tmp_path) as front:
+        tokens = await (await front.program()).log_in(await front.person(), resource=f"{BASE}/mcp/one")
+        client = Client(BASE, ADA, transport=front.http._transport)
+        [grant] = await client.grants.list()
+        assert (grant.client, grant.resource, grant.scopes) == ("Tester", "/mcp/one", ("call",))
+        await client.grants.revoke(grant.id)
+        assert await client.grants.list() == ()
+        assert (await front.mcp(tokens["access_token"], "/mcp/one")).status_code == 401
 
 
 async def test_the_metadata_and_the_token_endpoint_are_open_to_pages_of_other_origins(tmp_path: Path) -> None:
