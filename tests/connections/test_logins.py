@@ -4,13 +4,16 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from jackfield.connections import transactions as tx
 from jackfield.errors import ConfigError, LoginNeeded
 from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.server import build_app
 from jackfield.settings import load_settings
 from tests.connections.world import Place, config_of, gateway_at, upstream
+from tests.harness.in_process import KEY
 from tests.requirement import requirement
 from tests.waiting import eventually_async
 
@@ -171,6 +174,17 @@ async def test_a_server_that_forgets_the_gateway_gets_a_login_with_another_clien
         assert (await place.call("ann")).json()["result"] == "ann"
 
 
+async def test_tokens_that_are_still_good_are_used_while_they_cannot_be_refreshed(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server) as place:
+        await place.log_in("ann")
+        await place.listed()
+        await place.expire("ann", left=30)
+        server.is_down = True
+        before = len(server.forms)
+        assert [(await place.call("ann")).json()["result"] for _ in range(20)] == ["ann"] * 20
+        assert len(server.forms) - before <= 3
+
+
 @requirement("ID-connection-ends")
 async def test_a_login_that_is_ended_is_revoked_and_forgotten(tmp_path: Path, store: str) -> None:
     async with upstream() as server, gateway_at(tmp_path, server, store=store) as place:
@@ -271,6 +285,18 @@ async def test_the_vault_gets_a_new_key_while_calls_run(tmp_path: Path) -> None:
         ends.set()
         assert all(await asyncio.gather(*calling))
         assert (await place.gateway.vault.status()).old == 0
+
+
+async def test_the_gateway_shows_who_it_is_where_it_has_an_https_address(tmp_path: Path) -> None:
+    path = tmp_path / "jackfield.toml"
+    path.write_text('[server]\npublic_url = "https://tools.example.org"\n')
+    settings = load_settings(path, environment={"JACKFIELD_STORE": "memory:", "JACKFIELD_ADMIN_KEY": KEY})
+    async with Gateway(settings) as gateway:
+        transport = httpx2.ASGITransport(build_app(gateway))
+        async with httpx2.AsyncClient(transport=transport, base_url="https://tools.example.org") as client:
+            document = (await client.get("/oauth/client-metadata.json")).json()
+    assert document["client_id"] == "https://tools.example.org/oauth/client-metadata.json"
+    assert document["redirect_uris"] == ["https://tools.example.org/connect/callback"]
 
 
 @pytest.mark.parametrize(

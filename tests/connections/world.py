@@ -374,11 +374,11 @@ class Place:
         await eventually_async(is_over)
         return record
 
-    async def expire(self, person: str) -> None:
-        """The tokens of a person are over by the clock; the server would still take them."""
+    async def expire(self, person: str, *, left: float = -1) -> None:
+        """The tokens of a person are over by the clock, or in so many seconds; the server would still take them."""
         connections = self.gateway.connections
         _, held = await connections.credentials.read("far", person)
-        over = msgspec.structs.replace(held, tokens=msgspec.structs.replace(held.tokens, expires_at=time.time() - 1))
+        over = msgspec.structs.replace(held, tokens=msgspec.structs.replace(held.tokens, expires_at=time.time() + left))
         await connections.credentials.keep(over)
 
     async def connections(self, person: str) -> dict[tuple[str, str | None], str]:

@@ -134,7 +134,7 @@ async def test_a_crash_in_the_middle_of_a_rotation_leaves_both_keys_readable(
     async with vault_on(settings) as (vault, store):
         for number in range(150):
             await keep(vault, store, str(number), f"secret {number}")
-        batches = iter(range(1))
+        batches = iter(range(100))
         write = store.write
 
         def write_once(script):  # type: ignore[no-untyped-def]

@@ -209,7 +209,12 @@ class Connections:
     async def _replaced(
         self, source: ConnectedSource, whose: str, oauth: OAuthClient, sent: str, challenge: Challenge | None
     ) -> Credentials:
-        connection, credentials = await self.credentials.read(source.name, whose)
+        try:
+            connection, credentials = await self.credentials.read(source.name, whose)
+        except Ended:
+            if source.is_for_machines:
+                return await self._machine(source, whose, oauth, Wanted(challenge=challenge))
+            raise
         if credentials.tokens.access_token != sent:
             return credentials  # somebody refreshed it meanwhile
         if source.is_for_machines:

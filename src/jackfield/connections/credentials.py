@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.connections import transactions as tx
-from jackfield.connections.oauth import Client, GrantEnded, OAuthError, Target, Tokens
+from jackfield.connections.oauth import Client, GrantEnded, OAuthError, Target, TokenRefused, Tokens
 from jackfield.connections.oauth.client import OAuthClient
 from jackfield.connections.oauth.tokens import INVALID_CLIENT
 from jackfield.connections.transactions import CONNECTION, CONNECTION_TOPIC, Held
@@ -40,6 +40,7 @@ EARLY_PART = 0.1
 """Tokens are refreshed so long before they end, or when so much of their life is left."""
 AGAIN_SECONDS = 10.0
 """Tokens that are refused so soon after they replaced refused ones are not refreshed any more."""
+PAUSE_SECONDS = 5.0
 LEASE_MS = 45_000
 """Longer than a request to an authorization server may take."""
 WAIT_SECONDS = 50.0
@@ -108,16 +109,23 @@ class CredentialStore:
         self._on_unknown_client = on_unknown_client
         self._cached: OrderedDict[str, tuple[int, Credentials]] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[Credentials]] = {}
+        self._not_before: dict[str, float] = {}
+        """When a refresh that failed is tried again, as long as the old tokens are good."""
 
     def cached(self, name: str, version: int) -> Credentials | None:
         """What this process has of a connection in this version, if it can be used as it is."""
         kept = self._cached.get(name)
         if kept is None or kept[0] != version:
             return None
-        return kept[1] if kept[1].is_fresh else None
+        credentials = kept[1]
+        if credentials.is_fresh:
+            return credentials
+        is_paused = self._not_before.get(name, 0.0) > time.monotonic()
+        return credentials if is_paused and not credentials.has_ended else None
 
     def forget(self, name: str) -> None:
         self._cached.pop(name, None)
+        self._not_before.pop(name, None)
 
     async def once(self, name: str, work: Callable[[], Awaitable[Credentials]]) -> Credentials:
         """Have it done by one task for everybody who asks meanwhile. Who gives up does not stop it."""
@@ -236,15 +244,16 @@ class CredentialStore:
             )
             self.note(newer)
             now = await self._persist(partial(self._finish, connection, newer))
-        except GrantEnded as ended:
-            if ended.error == INVALID_CLIENT:
-                await self._on_unknown_client(credentials)
-            await self.end(connection)
-            return None
         except OAuthError as fault:
+            if _is_final(fault, credentials.client):
+                if isinstance(fault, GrantEnded) and fault.error == INVALID_CLIENT:
+                    await self._on_unknown_client(credentials)
+                await self.end(connection)
+                return None
             await self._release(connection)
             if not credentials.has_ended and not after_refusal:
                 log.warning("The login at source '%s' could not be refreshed: %s", connection.source, fault.message)
+                self._not_before[connection.id] = time.monotonic() + PAUSE_SECONDS
                 return credentials
             raise SourceUnavailable(
                 f"The login at source '{connection.source}' could not be refreshed. {fault.message}"
@@ -282,6 +291,11 @@ class CredentialStore:
                 if time.monotonic() > until:
                     raise
                 await asyncio.sleep(delays.next())
+
+
+def _is_final(fault: OAuthError, client: Client) -> bool:
+    """Whether asking again would not help. A client of the config is the operator's to correct, not a person's."""
+    return isinstance(fault, GrantEnded) or (isinstance(fault, TokenRefused) and client.origin != "config")
 
 
 async def _run(work: Callable[[], Awaitable[Credentials]]) -> Credentials:

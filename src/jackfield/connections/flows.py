@@ -142,7 +142,7 @@ class LoginFlows:
         oauth = self._connections.oauth(source.name)
         known = self._connections.book.get(connection_id(source.name, whose))
         wanted = NOTHING if known is None else known.wanted
-        challenge = wanted.challenge or await self._probe(source)
+        challenge = await self._probe(source) or wanted.challenge
         target = await oauth.discover(challenge, known_issuer=known.issuer or None if known is not None else None)
         scopes = wanted.scopes or oauth.scopes(target, challenge)
         before = await self._connections.registered_client(source, target.server.issuer)

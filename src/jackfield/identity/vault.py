@@ -39,7 +39,7 @@ KEY_BYTES = 32
 NONCE_BYTES = 12
 FORMAT = "1"
 BATCH = 100
-"""Rows that are sealed anew in one transaction."""
+"""Rows that are sealed anew at once."""
 CHECK = ("check", "vault")
 _CHECK_TEXT = b"jackfield"
 _HOW_TO_MAKE = "python3 -c 'import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())'"
@@ -160,9 +160,12 @@ class Vault:
     async def _reseal(self) -> int:
         count = 0
         while rows := await self._store.read(partial(rows_of_other_keys, self._current, limit=BATCH)):
-            changes = [(row, self.row(row.kind, row.id, self.unseal(row.kind, row.id, row.sealed))) for row in rows]
-            count += await self._store.write(partial(reseal, changes))
+            count += sum(await asyncio.gather(*map(self._reseal_row, rows)))
         return count
+
+    async def _reseal_row(self, row: SealedRow) -> bool:
+        anew = self.row(row.kind, row.id, self.unseal(row.kind, row.id, row.sealed))
+        return await self._store.write(partial(reseal, row, anew))
 
     @property
     def _current(self) -> str:

@@ -1,7 +1,5 @@
 """Sealed rows: put, read, remove them, and seal them anew. What is in them only the vault knows."""
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from jackfield.store.scripts import Row, Script, one, run
@@ -49,13 +47,9 @@ def rows_of_other_keys(key_id: str, *, limit: int) -> Script[list[SealedRow]]:
     return [_sealed_row(row) for row in rows]
 
 
-def reseal(changes: Sequence[tuple[SealedRow, SealedRow]]) -> Script[int]:
-    """Replace each row by the same secret sealed anew, unless it has changed meanwhile. How many were replaced."""
-    count = 0
-    for before, after in changes:
-        rows = yield "reseal", {**_values(after), "before": before.sealed}
-        count += len(rows)
-    return count
+def reseal(before: SealedRow, after: SealedRow) -> Script[bool]:
+    """Replace a row by the same secret sealed anew. False: it has changed meanwhile."""
+    return (yield from one("reseal", **_values(after), before=before.sealed)) is not None
 
 
 def _values(row: SealedRow) -> dict[str, str]:
