@@ -39,6 +39,10 @@ export interface CallRecord {
   decided_by?: string | null;
   decided_at?: string | null;
   waits_for?: "question" | null;
+  /** While the call is pending_login: the login that it waits for. */
+  login?: { source: string; principal: string | null; scopes: string[] } | null;
+  /** Where to make that login; only for users who may. */
+  login_url?: string | null;
   /** Traceback of a tool file; only in the record of a single call, for administrators. */
   trace?: string | null;
 }

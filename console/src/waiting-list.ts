@@ -54,7 +54,7 @@ class Waiting {
     while (this.isStale) {
       this.isStale = false;
       try {
-        const { calls } = await client.get<{ calls: CallRecord[] }>("/api/v1/calls?status=pending,pending_approval,waiting&limit=500");
+        const { calls } = await client.get<{ calls: CallRecord[] }>("/api/v1/calls?status=pending,pending_approval,pending_login,waiting&limit=500");
         calls.sort((one, other) => end(one) - end(other));
         const byId = new Map(calls.map((call) => [call.id, call]));
         this.show({ calls, byId, forMe: calls.filter(isMine).length, isKnown: true, error: null });
@@ -70,9 +70,9 @@ class Waiting {
   }
 }
 
-/** The gateway includes the answer link only for users who may answer. */
+/** The gateway includes the link to answer, approve or log in only for users who may. */
 export function isMine(call: CallRecord | undefined): boolean {
-  return call !== undefined && (call.callback_url ?? call.approval_url) !== null;
+  return call !== undefined && (call.callback_url ?? call.approval_url ?? call.login_url ?? null) !== null;
 }
 
 function end(call: CallRecord): number {

@@ -7,7 +7,7 @@ import { Empty, Fault, Loading } from "../parts/states";
 import { safeText } from "../safe-text";
 import { isMine, useWaiting } from "../waiting-list";
 
-/** Calls that need an answer or an approval, nearest deadline first. */
+/** Calls that need an answer, an approval or a login, nearest deadline first. */
 export default function WaitingPage({ id }: { id?: string | undefined }): ReactNode {
   return id === undefined ? <All /> : <One id={id} />;
 }
@@ -19,7 +19,7 @@ function All(): ReactNode {
     <div className="page">
       <h1>Waiting</h1>
       {error !== null && <Fault error={new Error(error)} />}
-      {calls.length === 0 && <Empty title="Nothing to answer">Calls that need an answer or an approval appear here, nearest deadline first.</Empty>}
+      {calls.length === 0 && <Empty title="Nothing to answer">Calls that need an answer, an approval or a login appear here, nearest deadline first.</Empty>}
       <ol className="cards" aria-label="Pending calls">
         {calls.map((call) => (
           <li key={call.id}>
@@ -58,7 +58,7 @@ function Waiting({ call }: { call: CallRecord }): ReactNode {
         <Link href={`/runs/${encodeURIComponent(call.run_id)}`}>view run</Link>
       </p>
       <CallCard call={shownRecord(call)} />
-      {isMine(call) && <Phone call={call} />}
+      {isMine(call) && call.status !== "pending_login" && <Phone call={call} />}
     </>
   );
 }

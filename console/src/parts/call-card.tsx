@@ -6,12 +6,14 @@ import { useMay } from "../identity";
 import { clock, left, took, useNow } from "../time";
 import { isMine, useWaiting } from "../waiting-list";
 import { ApprovalForm } from "./approval";
+import { LoginForm, type MissingLogin } from "./login";
 import { Tree } from "./tree";
 import { safeText } from "../safe-text";
 
 /** What a card shows, wherever the call comes from. */
 export interface ShownCall extends ToolCallData {
   needsApproval?: boolean;
+  login?: MissingLogin;
   tookMs?: number | null;
   until?: string | null;
   by?: string | null;
@@ -46,7 +48,9 @@ export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
         </span>
       </header>
       <div className="card-body">
-        {call.needsApproval === true && isWaiting ? (
+        {call.login !== undefined && isWaiting ? (
+          <Login call={call} login={call.login} />
+        ) : call.needsApproval === true && isWaiting ? (
           <Approval call={call} canAnswer={canAnswer} />
         ) : (
           <ToolUI call={call} canAnswer={canAnswer} submit={submit} isSending={isSending} />
@@ -81,7 +85,20 @@ function Traceback({ id }: { id: string }): ReactNode {
 /** Adds what only the list of pending calls has: the deadline, and whether approval is needed. */
 function withRecord(call: ShownCall, record: CallRecord | undefined): ShownCall {
   if (record === undefined || call.status !== "requires_action") return call;
-  return { ...call, needsApproval: record.status === "pending_approval", until: record.deadline ?? record.expires_at };
+  return { ...call, ...waitOf(record), until: record.deadline ?? record.expires_at };
+}
+
+/** What a person has to do before the call can run. */
+function waitOf(record: CallRecord): { needsApproval: boolean; login?: MissingLogin } {
+  const needsApproval = record.status === "pending_approval";
+  if (record.status !== "pending_login") return { needsApproval };
+  const { source, principal, scopes } = record.login ?? { source: record.source, principal: record.principal, scopes: [] };
+  return { needsApproval, login: { source, principal, scopes, url: record.login_url ?? null } };
+}
+
+function Login({ call, login }: { call: ShownCall; login: MissingLogin }): ReactNode {
+  const canReject = useMay("answer");
+  return <LoginForm login={login} args={call.args} canReject={canReject} onReject={() => client.post(`/api/v1/calls/${call.toolCallId}/reject`, {})} />;
 }
 
 function Approval({ call, canAnswer }: { call: ShownCall; canAnswer: boolean }): ReactNode {
@@ -112,6 +129,7 @@ function DecisionLine({ decided: { decision, by, at, asked } }: { decided: Decid
 }
 
 function waitingFor(call: ShownCall, canAnswer: boolean): string {
+  if (call.login !== undefined) return call.login.url !== null ? "needs your login" : "waiting for a login";
   if (call.needsApproval === true) return canAnswer ? "needs your approval" : "needs approval";
   return canAnswer ? "needs your answer" : "waiting";
 }
@@ -128,6 +146,7 @@ const STATES: Record<string, ToolCallData["status"]> = {
   waiting: "requires_action",
   pending: "requires_action",
   pending_approval: "requires_action",
+  pending_login: "requires_action",
   completed: "complete",
 };
 
@@ -141,7 +160,7 @@ export function shownRecord(record: CallRecord): ShownCall {
     result: record.result,
     status: STATES[record.status] ?? "error",
     runId: record.run_id,
-    needsApproval: record.status === "pending_approval",
+    ...waitOf(record),
     tookMs: record.execution_time_ms,
     until: record.deadline ?? record.expires_at,
     by: record.agent ?? record.principal,

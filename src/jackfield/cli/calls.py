@@ -29,6 +29,7 @@ PENDING = 3
 _COLORS = {
     "completed": "green",
     "approved": "green",
+    "logged in": "green",
     "failed": "red",
     "rejected": "red",
     "expired": "red",
@@ -54,7 +55,7 @@ exit codes: 0 done, 1 failed, 2 not made (unknown tool, invalid arguments, refus
     argument("--raw", action="store_true", help="print the gateway's response as JSON"),
     argument("--follow", action="store_true", help="print progress and events to stderr"),
     argument("--timeout", type=float, metavar="SECONDS", help="how long to wait for the result"),
-    argument("--wait", action="store_true", help="if the call is pending, wait until it is approved or answered"),
+    argument("--wait", action="store_true", help="if the call is pending, wait until it is approved or answered, or the login it needs is done"),
     argument("--agent", help="make the call on behalf of this agent"),
     argument("--idempotency-key", metavar="KEY", help="calls with the same key are made once"),
     CONFIG,
@@ -203,7 +204,8 @@ async def _error(event: CallEvent, client: Client) -> CallError | str | None:
 def event_line(event: CallEvent, error: CallError | str | None) -> str:
     """`12:30:05  completed  add  1.2 ms  call_…`"""
     kind = event.type.removeprefix("call.")
-    status = kind if kind == "approved" else event.status or kind
+    decided = {"approved": "approved", "logged_in": "logged in"}
+    status = decided.get(kind) or event.status or kind
     words = [
         style(local_time(event.at), "dim"),
         style(status.ljust(16), color_of(status)),

@@ -241,6 +241,8 @@ class Chat:
             return
         if record.status == "pending_approval":
             self._screen.note(f"  Needs approval: jackfield approve {record.id} (or reject)")
+        elif record.login_url is not None:
+            self._screen.note(f"  Needs a login: open {record.login_url}")
         elif record.source == "space" and record.status in ("pending", "waiting"):
             self._questions.append(Question(record.id, record.run_id or "", record.tool))
             self._screen.note("  Answer yes, no, or JSON.")
