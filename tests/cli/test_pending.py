@@ -1,10 +1,11 @@
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from jackfield.cli.output import duration
 from jackfield.cli.pending import event_line, next_steps, pending_lines
-from jackfield.sdk import CallEvent, CallRecord
+from jackfield.sdk import CallEvent, CallRecord, LoginInfo
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 
@@ -50,6 +51,27 @@ def test_what_to_type_next_can_be_pasted() -> None:
         "2 calls to answer:",
         "  jackfield answer call_1 JSON",
     ]
+
+
+def test_a_login_is_asked_for_once_with_its_link_or_who_has_to_make_it() -> None:
+    def waits(number: int, principal: str | None, url: str | None) -> CallRecord:
+        login = LoginInfo(source="github", principal=principal)
+        return msgspec.structs.replace(call(number, "pending_login"), login=login, login_url=url)
+
+    calls = [
+        waits(1, "ada", "https://gw.example/connect/call_1"),
+        waits(2, "ada", "https://gw.example/connect/call_1"),
+        waits(3, "bob", None),
+        waits(4, None, None),
+    ]
+    assert list(next_steps(calls)) == [
+        "",
+        "4 calls waiting for a login:",
+        "  github: open https://gw.example/connect/call_1",
+        "  github: waits for bob",
+        "  github: waits for an administrator",
+    ]
+    assert "login" in pending_lines(calls, now=NOW)[1].split()
 
 
 @pytest.mark.parametrize(

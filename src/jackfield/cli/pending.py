@@ -125,7 +125,8 @@ def caller_of(call: CallRecord) -> str:
 def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
     """Commands to paste."""
     approvals = [call for call in calls if call.status == "pending_approval"]
-    logins = {call.login_url: call for call in calls if call.status == "pending_login"}
+    wanting = [call for call in calls if call.status == "pending_login"]
+    logins = {(call.login and (call.login.source, call.login.principal)): call for call in wanting}
     answers = [call for call in calls if call.status in ("pending", "waiting")]
     if not calls:
         return
@@ -135,7 +136,7 @@ def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
         yield f"  jackfield approve {approvals[0].id}"
         yield f"  jackfield reject {approvals[0].id} --reason '…'"
     if logins:
-        yield f"{counted(sum(call.status == 'pending_login' for call in calls), 'call')} waiting for a login:"
+        yield f"{counted(len(wanting), 'call')} waiting for a login:"
         yield from (f"  {_login_step(call)}" for call in logins.values())
     if answers:
         yield f"{counted(len(answers), 'call')} to answer:"
