@@ -55,7 +55,11 @@ exit codes: 0 done, 1 failed, 2 not made (unknown tool, invalid arguments, refus
     argument("--raw", action="store_true", help="print the gateway's response as JSON"),
     argument("--follow", action="store_true", help="print progress and events to stderr"),
     argument("--timeout", type=float, metavar="SECONDS", help="how long to wait for the result"),
-    argument("--wait", action="store_true", help="if the call is pending, wait until it is approved or answered, or the login it needs is done"),
+    argument(
+        "--wait",
+        action="store_true",
+        help="if the call is pending, wait until it is approved or answered, or the login it needs is done",
+    ),
     argument("--agent", help="make the call on behalf of this agent"),
     argument("--idempotency-key", metavar="KEY", help="calls with the same key are made once"),
     CONFIG,
