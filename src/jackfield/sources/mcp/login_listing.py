@@ -53,20 +53,23 @@ class LoginListing:
         self._kept = kept
         self._is_hidden = False
         """Without a login the server showed nothing, when it was asked last."""
+        self._known: Offered | None = None
 
     async def read(self) -> Offered:
         """All that the server offers now. Raises `LoginRequired`, or why it cannot be read."""
         offered = await (self._read_shared() if self._own is None else self._read_own(self._own))
-        if self._is_hidden:
-            kept = _KeptOffer(agreement=offered.agreement, lists=offered.lists)
-            await self._kept.keep(self._source, msgspec.json.encode(kept))
+        kept = _KeptOffer(agreement=offered.agreement, lists=offered.lists)
+        await self._kept.keep(self._source, msgspec.json.encode(kept))
+        self._known = offered
         return offered
 
     async def close(self) -> None:
         await self._anonymous.close()
 
     async def last_known(self) -> Offered | None:
-        """What was read last, at any gateway and before any restart."""
+        """What was read last, here, or at any gateway before the start."""
+        if self._known is not None:
+            return self._known
         raw = await self._kept.read(self._source)
         if raw is None:
             return None
@@ -74,17 +77,16 @@ class LoginListing:
             kept = msgspec.json.decode(raw, type=_KeptOffer)
         except msgspec.DecodeError:  # of another version
             return None
-        return Offered(agreement=kept.agreement, lists=kept.lists)
+        self._known = Offered(agreement=kept.agreement, lists=kept.lists)
+        return self._known
 
     async def _read_shared(self) -> Offered:
+        """What the login shows is what calls can use, so it is asked for first."""
         try:
             offered = await self._session.list()
         except LoginRequired:
-            offered = await self._anonymous.list()
-            self._is_hidden = False
-        else:
-            self._is_hidden = True  # nobody knows; what the login shows is what calls can use
-            await self._anonymous.close()
+            return await self._anonymous.list()
+        await self._anonymous.close()
         return offered
 
     async def _read_own(self, own: PrincipalSessions) -> Offered:

@@ -8,7 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -21,7 +21,7 @@ from jackfield.model.skill import Skill
 from jackfield.model.tool import CallKind, Tool, ToolKind
 from jackfield.outgoing import OutgoingError
 from jackfield.protocol.jsonrpc import RpcError
-from jackfield.sources.authorization import Authorization, NoLogins, WithoutLogin, how_to_log_in
+from jackfield.sources.authorization import how_to_log_in
 from jackfield.sources.base import (
     NO_COMPLETION,
     About,
@@ -36,20 +36,19 @@ from jackfield.sources.base import (
 )
 from jackfield.sources.client import ElicitAnswer
 from jackfield.sources.foreign import ListingRules
-from jackfield.sources.logs import SourceLogs
 from jackfield.sources.mcp.capabilities import sent_meta, shown_capabilities, with_tasks
 from jackfield.sources.mcp.connection import Connection
 from jackfield.sources.mcp.faults import failure_of, what
 from jackfield.sources.mcp.handlers import sampler
 from jackfield.sources.mcp.listing import McpListing, may_be_repeated, mcp_listing
-from jackfield.sources.mcp.login_listing import LoginListing
 from jackfield.sources.mcp.offers import with_offers
 from jackfield.sources.mcp.open_calls import CallHandlers
 from jackfield.sources.mcp.options import HTTP, SSE, STDIO, McpOptions, parse_options
 from jackfield.sources.mcp.reading import completion_of, completion_params, contents_of, messages_of
 from jackfield.sources.mcp.results import outcome_of
-from jackfield.sources.mcp.sessions import PrincipalSessions, ServerSession
+from jackfield.sources.mcp.sessions import ServerSession
 from jackfield.sources.mcp.skills import read_directory
+from jackfield.sources.mcp.source_sessions import SourceSessions
 from jackfield.sources.mcp.tasks import (
     AS_TASK,
     cancel,
@@ -62,7 +61,7 @@ from jackfield.sources.mcp.tasks import (
 )
 from jackfield.sources.mcp.transport import LoginRequired, McpClientError, NotDelivered, SessionLost, UpstreamLost
 from jackfield.sources.mcp.transport_maker import TransportMaker
-from jackfield.sources.mcp.upstream import ConnectOptions, Offered, Upstream, upstream_for
+from jackfield.sources.mcp.upstream import ConnectOptions, Offered, Upstream
 
 T = TypeVar("T")
 SLACK_SECONDS = 5.0
@@ -118,30 +117,19 @@ class McpSource:
         )
         model = options.sampling if isinstance(options.sampling, str) else None
         self._sample = sampler(source_context, model=model) if options.sampling else None
-        self._make_upstream = partial(Upstream, name, options=connecting, sample=self._sample)
-        self._make_transport = make_transport
-        self._own: PrincipalSessions | None = None
-        """Where each caller has a login of their own: their sessions. All calls are made in these then."""
-        self._login_listing: LoginListing | None = None
-        logins = NoLogins() if owner else source_context.logins
-        if (shared := logins.of(name, "")) is None:
-            make = partial(self._make_upstream, make_transport, logs=source_context.logs)
-            upstream = upstream_for(source_context.shared, options, owner=owner, from_config=from_config, make=make)
-            self._session = ServerSession(name, upstream, user=self._request_refresh)
-        else:
-            is_per_user = logins.is_per_user(name)
-            anonymous = self._session_with(WithoutLogin(name))
-            self._session = anonymous if is_per_user else self._session_with(shared, logs=source_context.logs)
-            self._own = PrincipalSessions(self._session_of) if is_per_user else None
-            self._login_listing = LoginListing(
-                name,
-                session=self._session,
-                anonymous=anonymous,
-                own=self._own,
-                logins=logins,
-                kept=source_context.kept,
-            )
-        self._logins = logins
+        self._sessions = SourceSessions(
+            name,
+            options,
+            source_context,
+            make_transport=make_transport,
+            make_upstream=partial(Upstream, name, options=connecting, sample=self._sample),
+            user=self._request_refresh,
+            from_config=from_config,
+            owner=owner,
+        )
+        self._session = self._sessions.shared
+        self._own = self._sessions.own
+        self._login_listing = self._sessions.listing
         self._list_again_at = math.inf
         """From when on a call that succeeds has a list read anew which could not be read for want of a login."""
         self.uses_login = options.carrier in (HTTP, SSE)
@@ -150,17 +138,6 @@ class McpSource:
         """None: nothing was ever listed, so nobody knows which tools there are."""
         self._task_only: set[str] = set()
         """Tools that a server of 2026-07-28 refused to run but as a task; its list does not say so."""
-
-    def _session_with(self, authorization: Authorization, *, logs: SourceLogs | None = None) -> ServerSession:
-        """A session whose requests have this login. `logs` takes what its server says outside calls; None: nobody."""
-        upstream = self._make_upstream(partial(self._make_transport, authorization=authorization), logs=logs)
-        return ServerSession(self.name, upstream, user=self._request_refresh)
-
-    def _session_of(self, principal: str) -> ServerSession:
-        authorization = self._logins.of(self.name, principal)
-        session = self._session_with(authorization or WithoutLogin(self.name))
-        session.skills.take_over(self._session.skills)
-        return session
 
     async def open(self) -> None:
         self._session.upstream.sources.add(self.name)
@@ -236,9 +213,6 @@ class McpSource:
             self._request_refresh()  # there is a login now that is good
         return outcome
 
-    def _session_for(self, principal: str) -> AbstractContextManager[ServerSession]:
-        return nullcontext(self._session) if self._own is None else self._own.using(principal)
-
     async def _executed(self, session: ServerSession, invocation: Invocation) -> Outcome | Begun:
         try:
             return await self._call(session, invocation)
@@ -264,17 +238,10 @@ class McpSource:
 
     async def close(self) -> None:
         self._session.upstream.sources.discard(self.name)
-        await self._session.close()
-        if self._login_listing is not None:
-            await self._login_listing.close()
-        if self._own is not None:
-            await self._own.close()
+        await self._sessions.close()
 
     def login_changed(self, principal: str | None, *, is_over: bool) -> None:
-        if self._own is not None and principal is not None:
-            self._own.end(principal) if is_over else self._own.renew(principal)
-        elif self._own is None and is_over and self._login_listing is not None:
-            self._session.upstream.disconnect()
+        self._sessions.login_changed(principal, is_over=is_over)
 
     async def _call(self, session: ServerSession, invocation: Invocation) -> Outcome | Begun:
         connection = await self._connected(session, invocation)
@@ -358,7 +325,7 @@ class McpSource:
 
     async def _asked(self, principal: str, ask: Callable[[ServerSession, Connection], Awaitable[T]]) -> T:
         """What the server answers; one that has forgotten the session is asked again in a new one."""
-        with self._session_for(principal) as session:
+        with self._sessions.of(principal) as session:
             try:
                 try:
                     return await ask(session, await session.connect())
@@ -416,7 +383,7 @@ class McpSource:
     def _asking_of_task(self, invocation: Invocation) -> Iterator[ServerSession]:
         """The session that a task is asked about in. A server that is away is asked again later."""
         try:
-            with self._session_for(invocation.principal) as session:
+            with self._sessions.of(invocation.principal) as session:
                 yield session
         except LoginRequired as refusal:
             raise refusal.needed from None
