@@ -120,6 +120,12 @@ async def test_a_server_without_any_metadata_has_its_endpoints_at_the_root() -> 
         assert target.server.registration_endpoint == f"{s.protected.url}/register"
 
 
+async def test_an_api_that_does_not_say_where_to_log_in_is_no_mcp_server_of_old() -> None:
+    async with scene(protected=Protected("/nowhere")) as s:
+        with pytest.raises(DiscoveryFailed, match="Set `issuer`, or `authorization_url` and `token_url`"):
+            await s.oauth(is_mcp=False).discover()
+
+
 @requirement("ID-upstream-discovery")
 async def test_of_several_authorization_servers_the_one_with_a_login_is_taken_else_the_first_that_works() -> None:
     async with scene(auth=AuthServer("/a", f"{SERVER_PATH}/a")) as s, AuthServer() as second:
@@ -186,7 +192,7 @@ async def test_an_issuer_of_the_config_that_the_server_does_not_name_is_refused(
 
 
 @requirement("ID-upstream-private")
-@pytest.mark.parametrize("field", ["authorization_servers", "resource_metadata", "token_endpoint"])
+@pytest.mark.parametrize("field", ["authorization_servers", "resource_metadata", "nothing"])
 async def test_metadata_that_points_to_a_private_address_leads_nowhere(field: str) -> None:
     names = Names({"intranet.example": "10.0.0.7", "metadata.example": "169.254.169.254"})
     async with scene(allow=(), resolve=names) as s:
@@ -196,9 +202,21 @@ async def test_metadata_that_points_to_a_private_address_leads_nowhere(field: st
         elif field == "resource_metadata":
             challenge = Challenge(scheme="bearer", resource_metadata="https://metadata.example/latest")
         with pytest.raises(DiscoveryFailed, match="refused"):
-            # The third: the authorization server itself is on this machine, and nobody allowed that.
+            # The last: the authorization server itself is on this machine, and nobody allowed that.
             await s.oauth().discover(challenge)
         assert s.auth.connections == 0
+
+
+@requirement("ID-upstream-private")
+@pytest.mark.parametrize("field", ["registration_endpoint", "token_endpoint"])
+async def test_an_endpoint_at_a_private_address_gets_nothing(field: str) -> None:
+    names = Names({"intranet.example": "10.0.0.7"})
+    async with scene(allow=(), resolve=names) as s:
+        s.auth.metadata[field] = "https://intranet.example/x"
+
+        with pytest.raises(DiscoveryFailed, match=r"'intranet\.example' was refused"):
+            await s.log_in(s.oauth(issuer=s.auth.issuer))
+        assert s.auth.forms == []
 
 
 async def test_an_authorization_server_that_the_config_names_may_be_private() -> None:

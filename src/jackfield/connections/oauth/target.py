@@ -35,7 +35,7 @@ async def find_target(
     asks_dpop = challenge is not None and challenge.scheme == "dpop"
     return Target(
         url=url,
-        server=await _find_server(http, url, config, resource=resource, known_issuer=known_issuer),
+        server=await _find_server(http, url, config, resource=resource, known_issuer=known_issuer, is_mcp=is_mcp),
         resource=_resource_of(url, config, resource, is_mcp=is_mcp),
         resource_scopes=None if resource is None else resource.scopes_supported,
         dpop=config.dpop or needs_dpop or asks_dpop,
@@ -48,7 +48,13 @@ def _has_endpoints(config: SourceOAuth) -> bool:
 
 
 async def _find_server(
-    http: OAuthHttp, url: str, config: SourceOAuth, *, resource: ProtectedResource | None, known_issuer: str | None
+    http: OAuthHttp,
+    url: str,
+    config: SourceOAuth,
+    *,
+    resource: ProtectedResource | None,
+    known_issuer: str | None,
+    is_mcp: bool,
 ) -> AuthorizationServer:
     if config.token_url is not None and _has_endpoints(config):
         return AuthorizationServer(
@@ -69,7 +75,13 @@ async def _find_server(
     elif listed:
         server = await choose_server(http, listed, preferred=known_issuer, url=url)
     else:
-        server = await find_server(http, own_issuer(url)) or default_server(url)
+        found = await find_server(http, own_issuer(url))
+        if found is None and not is_mcp:
+            raise DiscoveryFailed(
+                f"{host_of(url)} does not say where to log in. Set `issuer`, or `authorization_url` and `token_url`, in "
+                f"the source's `oauth`."
+            )
+        server = found or default_server(url)
     given = {
         "authorization_endpoint": config.authorization_url,
         "token_endpoint": config.token_url,
