@@ -78,8 +78,8 @@ async def _find_server(
         found = await find_server(http, own_issuer(url))
         if found is None and not is_mcp:
             raise DiscoveryFailed(
-                f"{host_of(url)} does not say where to log in. Set `issuer`, or `authorization_url` and `token_url`, in "
-                f"the source's `oauth`."
+                f"{host_of(url)} does not say where to log in. Set `issuer`, or `authorization_url` and `token_url`, "
+                f"in the source's `oauth`."
             )
         server = found or default_server(url)
     given = {
