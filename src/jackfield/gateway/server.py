@@ -146,6 +146,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
     """Every route of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
     streams = streams or Streams()
     gateway.principals.on_ended(streams.end)
+    gateway.oauth.on_ended(streams.end_grant)
     settings = gateway.settings
     logins, throttle = Logins(gateway.store, gateway.principals), Throttle()
     authenticator = Authenticator(

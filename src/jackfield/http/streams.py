@@ -78,6 +78,13 @@ class Streams:
                 self._open.ended.add(watch)
                 watch.cancel()
 
+    def end_grant(self, grant_id: str) -> None:
+        """End the streams that were opened with a token of this grant."""
+        for watch, principal in self._open.watches.items():
+            if principal is not None and principal.grant == grant_id:
+                self._open.ended.add(watch)
+                watch.cancel()
+
     def keep(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run `work` to its end, whoever stops listening."""
         task = asyncio.create_task(work, name=name)

@@ -71,6 +71,8 @@ class Principal(Struct, frozen=True, kw_only=True):
     """Points that its calls may cost within an hour; None: any."""
     title: str | None = None
     """How others are shown it, where that is not by its name: a person's own name."""
+    grant: str | None = None
+    """The OAuth grant under which it acts, where it does so by a token."""
     owner: str | None = None
     """In whose name its calls are on record, where that is not its own: a session's key acts for who opened it."""
 

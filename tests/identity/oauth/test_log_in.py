@@ -1,8 +1,14 @@
 """The built-in authorization server, as clients and people use it."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
+
 from jackfield.sdk import Client
+from tests.harness.in_process import serve_on_port
 from tests.identity.oauth.programs import ADA, ADMIN, BASE, BOB, oauth_gateway
 from tests.requirement import requirement
 
@@ -161,6 +167,33 @@ async def test_the_sdk_lists_and_ends_what_was_allowed(tmp_path: Path) -> None:
         await client.grants.revoke(grant.id)
         assert await client.grants.list() == ()
         assert (await front.mcp(tokens["access_token"], "/mcp/one")).status_code == 401
+
+
+@asynccontextmanager
+async def listening(http: httpx2.AsyncClient, token: str) -> AsyncIterator[AsyncIterator[str]]:
+    """The lines of a stream that is opened with a token."""
+    key = "io.modelcontextprotocol"
+    meta = {f"{key}/protocolVersion": "2026-07-28", f"{key}/clientCapabilities": {}}
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen", "params": params}
+    headers = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
+    headers |= {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
+    async with http.stream("POST", "/mcp", headers=headers, json=body) as stream:
+        assert stream.status_code == 200
+        yield stream.aiter_lines()
+
+
+async def test_a_stream_ends_with_the_grant_that_opened_it(tmp_path: Path) -> None:
+    async with oauth_gateway(tmp_path) as front, serve_on_port(front.gateway) as url, asyncio.timeout(20):
+        person, program = await front.person(), await front.program()
+        ended = await program.log_in(person)
+        [grant] = (await person.http.get("/api/v1/grants")).json()["grants"]
+        async with httpx2.AsyncClient(base_url=url) as http, listening(http, ended["access_token"]) as lines:
+            assert await anext(lines)
+            path = f"/api/v1/grants/{grant['id']}"
+            assert (await person.http.delete(path, headers={"origin": BASE})).status_code == 204
+            async for _ in lines:  # comes to its end
+                pass
 
 
 async def test_the_metadata_and_the_token_endpoint_are_open_to_pages_of_other_origins(tmp_path: Path) -> None:

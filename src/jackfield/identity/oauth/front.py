@@ -4,6 +4,8 @@ Above: the gateway, which has one `OAuthFront`, and the authenticator, which ask
 this package.
 """
 
+from collections.abc import Callable
+
 from jackfield.errors import ConfigError
 from jackfield.http.request import Request
 from jackfield.http.routing import Route
@@ -50,6 +52,11 @@ class OAuthFront:
                 groups=groups,
                 groups_claim=GROUPS_CLAIM if settings.oidc is None else settings.oidc.groups_claim,
             )
+
+    def on_ended(self, listener: Callable[[str], None]) -> None:
+        """From now on, `listener` is told which grants have ended; what was opened under one is to be closed."""
+        if isinstance(self._tokens, BuiltinTokens):
+            self._tokens.on_ended.append(listener)
 
     def may_be_token(self, given: bytes) -> bool:
         return self._tokens.may_be_token(given)

@@ -150,7 +150,14 @@ def held_scopes(principal: Principal, scopes: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def narrowed(principal: Principal, scopes: Iterable[str], groups: tuple[str, ...] | None, book: GroupBook) -> Principal:
+def narrowed(
+    principal: Principal,
+    scopes: Iterable[str],
+    groups: tuple[str, ...] | None,
+    book: GroupBook,
+    *,
+    grant: str | None = None,
+) -> Principal:
     """The person within what they allowed: never more than they hold themselves."""
     kept = set(held_scopes(principal, scopes))
     if Scope.CALL.value in kept:
@@ -159,7 +166,7 @@ def narrowed(principal: Principal, scopes: Iterable[str], groups: tuple[str, ...
     if groups is not None:
         own = None if limit is None else set(limit.names)
         limit = GroupLimit(tuple(name for name in groups if own is None or name in own), book)
-    return msgspec.structs.replace(principal, scopes=frozenset(kept), groups=limit)
+    return msgspec.structs.replace(principal, scopes=frozenset(kept), groups=limit, grant=grant)
 
 
 def _new_tokens(scopes: tuple[str, ...], *, refreshes: bool) -> tuple[TokenResponse, IssuedTokens]:

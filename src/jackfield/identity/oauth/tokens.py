@@ -57,6 +57,8 @@ class BuiltinTokens:
         self._by_grant: dict[str, set[str]] = {}
         self._changes = 0
         """Counts what was heard, so that nothing read before is remembered after."""
+        self.on_ended: list[Callable[[str], None]] = []
+        """Told the ids of grants that have ended, at whichever gateway, or that lost a token."""
         store.bus.watch(GRANT_TOPIC, self._hear)
         store.bus.on_foreign(self._hear_foreign)
 
@@ -78,7 +80,8 @@ class BuiltinTokens:
             raise Unauthenticated(f"'{known.token.principal}', who allowed this token, is signed out. Log in again.")
         if known.principal is None or known.holder is not holder:
             known.holder = holder
-            known.principal = narrowed(holder, known.token.scopes, known.token.groups, self._groups)
+            rights = known.token
+            known.principal = narrowed(holder, rights.scopes, rights.groups, self._groups, grant=rights.grant_id)
         return known.principal
 
     async def _read(self, digest: str) -> _Known | None:
@@ -114,8 +117,11 @@ class BuiltinTokens:
     def _hear(self, topic: str) -> None:
         """A grant has changed or ended, here or at another gateway."""
         self._changes += 1
-        for digest in tuple(self._by_grant.get(topic.removeprefix(GRANT_TOPIC), ())):
+        grant_id = topic.removeprefix(GRANT_TOPIC)
+        for digest in tuple(self._by_grant.get(grant_id, ())):
             self._forget(digest)
+        for tell in self.on_ended:
+            tell(grant_id)
 
     def _hear_foreign(self, topics: Sequence[str] | None) -> None:
         if topics is None:  # some were lost
