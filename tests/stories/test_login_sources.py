@@ -1,5 +1,6 @@
 """A source whose server hides what it offers: how it is shown before a login, after it, and after a restart."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +90,17 @@ execution = {{ url = "{server.url}/other", connection = "far" }}
             record = await place.result("ann", asked.json()["call_id"])
             assert "404" in record["error"]["message"]
             assert [seen.person for seen in server.mcp.requests if seen.method == "probe"] == ["ann"]
+
+
+@requirement("ID-upstream-own-token")
+async def test_a_tool_that_calls_another_has_its_callers_token_there(tmp_path: Path) -> None:
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "nested.py").write_text("async def ask_who(ctx) -> str:\n    return await ctx.call_tool('whoami')\n")
+    more = '[sources.local]\nkind = "files"\npath = "tools/*.py"\n'
+    async with upstream() as server, gateway_at(tmp_path, server, config=config_of(server, more=more)) as place:
+        await place.log_in("ann")
+        await place.log_in("bob")
+        await place.listed()
+        answers = await asyncio.gather(*(place.call(person, "ask_who") for _ in range(5) for person in ("ann", "bob")))
+        assert [answer.json()["result"] for answer in answers] == ["ann", "bob"] * 5

@@ -35,7 +35,7 @@ class KeptListings:
     async def keep(self, source: str, listing: bytes) -> None:
         """Keep a list, which is JSON or other text. That it cannot be kept is logged, and no fault of the source."""
         digest = hashlib.sha256(listing).digest()
-        if self._store is None or self._written.get(source) == digest or len(listing) > LARGEST:
+        if self._store is None or self._written.get(source) == digest or len(listing) > LARGEST or b"\0" in listing:
             return
         try:
             await self._store.write(partial(tool_tx.keep_listing, source, listing.decode()))

@@ -13,7 +13,6 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from enum import Enum
 from functools import partial
-from typing import Self
 
 import msgspec
 from msgspec import Raw, Struct
@@ -41,7 +40,7 @@ from jackfield.sources.base import (
     TalkativeSource,
     Updated,
 )
-from jackfield.sources.client import ClientAnswer, ClientRequest
+from jackfield.sources.slots import CallSlot
 
 log = logging.getLogger("jackfield.sources")
 
@@ -132,7 +131,7 @@ class SourceSupervisor:
         try:
             if self._slots is None:
                 return await self.source.execute(invocation)
-            async with _Slot(self._slots) as slot:
+            async with CallSlot(self._slots) as slot:
                 return await self.source.execute(slot.lent_to(invocation))
         finally:
             self.running -= 1
@@ -270,53 +269,6 @@ class SourceSupervisor:
                 await self.source.close()
         except Exception:
             log.exception("source %s did not close cleanly", self.source.name)
-
-
-class _Slot:
-    """One of the places that a source has for calls; free for others while a call waits for a person's answer."""
-
-    def __init__(self, slots: asyncio.Semaphore) -> None:
-        self._slots = slots
-        self._is_held = self._is_over = False
-
-    async def __aenter__(self) -> Self:
-        await self._take()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._is_over = True
-        self._give()
-
-    def lent_to(self, invocation: Invocation) -> Invocation:
-        ask = invocation.ask
-        if ask is None:
-            return invocation
-
-        async def ask_meanwhile(requests: tuple[ClientRequest, ...]) -> tuple[ClientAnswer, ...]:
-            self._give()
-            try:
-                return await ask(requests)
-            finally:
-                await self._take()
-
-        return msgspec.structs.replace(invocation, ask=ask_meanwhile)
-
-    async def _take(self) -> None:
-        if self._lacks_none():
-            return
-        await self._slots.acquire()
-        if self._lacks_none():  # by now
-            self._slots.release()
-        else:
-            self._is_held = True
-
-    def _lacks_none(self) -> bool:
-        return self._is_held or self._is_over
-
-    def _give(self) -> None:
-        if self._is_held:
-            self._is_held = False
-            self._slots.release()
 
 
 class SourceRegistry:
