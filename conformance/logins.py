@@ -143,7 +143,7 @@ class Caller:
                 return
 
             def moved_on(before: dict[str, Any] = waited) -> dict[str, Any] | None:
-                now: dict[str, Any] = self._get(f"/api/v1/calls/{before['call_id']}")
+                now: dict[str, Any] = self._get(f"/api/v1/calls/{before['call_id']}")["call"]
                 return now if now["status"] in FINAL or now.get("login_url") != before["login_url"] else None
 
             call = _within(SETTLES_WITHIN, moved_on) or {}

@@ -144,7 +144,7 @@ class Person:
         self.token = answer.access_token
 
     async def record(self, call: str, *, at: int) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.doors[at].get(f"/api/v1/calls/{call}")).json()
+        found: dict[str, Any] = (await self.doors[at].get(f"/api/v1/calls/{call}")).json()["call"]
         return found
 
     async def connect(self, *, at: int = 0) -> Page:
