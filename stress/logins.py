@@ -19,7 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,9 @@ class LoginServer:
         """Every token, code, verifier and client secret that passed."""
         return msgspec.json.decode(self._http.get("/test/secrets").content, type=list[str])
 
+    def close(self) -> None:
+        self._http.close()
+
     def expire(self) -> None:
         self._http.post("/test/expire").raise_for_status()
 
@@ -100,7 +103,8 @@ def running_login_server() -> Iterator[LoginServer]:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.01)
-        yield LoginServer(f"http://127.0.0.1:{port}")
+        with closing(LoginServer(f"http://127.0.0.1:{port}")) as server:
+            yield server
     finally:
         process.kill()
         process.wait()
@@ -159,6 +163,7 @@ class Person:
         return await asyncio.to_thread(follow, self._browser, url, answers)
 
     async def close(self) -> None:
+        self._browser.close()
         for door in (*self.doors, *self._tokens):
             await door.aclose()
 

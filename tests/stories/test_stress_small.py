@@ -77,3 +77,18 @@ def test_tasks_that_wait_for_approval_end_once_with_the_records_result_when_gate
 @pytest.mark.timeout(240)
 def test_two_hundred_calls_at_expiry_refresh_a_login_once() -> None:
     run("expiry")
+
+
+@requirement("ID-own-tokens")
+@pytest.mark.timeout(240)
+def test_each_call_of_two_people_reaches_the_server_behind_with_its_own_persons_token() -> None:
+    run("logins")
+
+
+@requirement("ID-login-crash")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", ["login-kills", "login-kills-shared"])
+def test_a_gateway_killed_in_a_login_or_a_refresh_runs_no_call_twice_and_leaves_a_login_or_asks_for_one(
+    name: str,
+) -> None:
+    run(name)
