@@ -116,14 +116,14 @@ async def connections(options: Namespace) -> int:
             print_either(options, {"removed": options.source}, [f"Logged out of '{escape(options.source)}'."])
         else:
             found = await client.connections.list()
-            print_either(options, {"connections": found}, list_lines(found))
+            lines = list_lines(found) or ["No source has logins."]
+            print_either(options, {"connections": found}, lines)
     return 0
 
 
 def list_lines(found: Sequence[ConnectionInfo]) -> list[str]:
     """Source, whose, status, scopes, since."""
-    rows = [("SOURCE", "WHOSE", "STATUS", "SCOPES", "SINCE")]
-    rows += [
+    rows = [
         (
             escape(one.source),
             escape(one.principal or "everybody"),
@@ -133,4 +133,4 @@ def list_lines(found: Sequence[ConnectionInfo]) -> list[str]:
         )
         for one in found
     ]
-    return table(rows, styles=("bold",))
+    return table(rows, header=("SOURCE", "WHOSE", "STATUS", "SCOPES", "SINCE"), styles=("bold",))
