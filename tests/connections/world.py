@@ -119,7 +119,8 @@ class Grant(Struct):
 class UpstreamServer:
     """Authorization server and protected MCP server on one port."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.host = host
         self.port = free_port()
         self.mcp = PeopleServer()
         self.person = "nobody"
@@ -150,7 +151,7 @@ class UpstreamServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def app(self) -> Starlette:
@@ -264,8 +265,8 @@ ENDPOINTS = {"authorization": "authorize", "token": "token", "registration": "re
 
 
 @asynccontextmanager
-async def upstream() -> AsyncIterator[UpstreamServer]:
-    made = UpstreamServer()
+async def upstream(host: str = "127.0.0.1") -> AsyncIterator[UpstreamServer]:
+    made = UpstreamServer(host)
     server = uvicorn.Server(uvicorn.Config(made.app, port=made.port, log_level="error", lifespan="off"))
     async with _lifespan(made.mcp.mcp):
         serving = asyncio.create_task(server.serve())

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from jackfield.errors import ConfigError
-from jackfield.settings import Settings, load_settings
+from jackfield.settings import Secrets, Settings, load_settings
 from tests.requirement import requirement
 
 TOOL = """
@@ -196,3 +196,15 @@ def test_a_model_of_the_environment_is_the_default_one_and_needs_nothing_else(tm
 def test_a_model_of_the_environment_that_cannot_be_reached_is_said(tmp_path: Path, environment: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="JACKFIELD_MODEL_URL is"):
         load(tmp_path, "", **environment)
+
+
+def test_secrets_that_are_learned_are_known_until_there_are_very_many() -> None:
+    secrets = Secrets({"ONE": "given-one"}, {})
+    assert secrets.get("ONE") == "given-one"
+    for number in range(60):
+        secrets.note(f"short-{number}")
+    secrets.note("given-one", "a-token-that-is-long-enough")
+    assert "given-one" in secrets.used
+    assert "short-59" in secrets.used
+    assert "short-0" not in secrets.used
+    assert len(secrets.tokens) == 1

@@ -60,6 +60,8 @@ _SERVICE_SUFFIX = "_API_URL"
 _RESERVED_SERVICE = "JACKFIELD"
 _MODEL_URL, _MODEL_NAME, _MODEL_KEY = "JACKFIELD_MODEL_URL", "JACKFIELD_MODEL", "JACKFIELD_MODEL_KEY"
 DEFAULT_MODEL = "default"
+MOST_SHORT = 50
+"""Short secrets learned while the gateway runs; each costs every call a little."""
 _GATEWAYS_OWN = ("oidc", "roles", "oauth")
 """Tables of `[auth]` that no client needs; their variables may be unset there."""
 
@@ -148,6 +150,8 @@ class Secrets:
     def __init__(self, environment: Mapping[str, str], file: Mapping[str, str]) -> None:
         self._environment = environment
         self._file = file
+        self._given: frozenset[str] = frozenset()
+        self._short: dict[str, None] = {}
         self.used: frozenset[str] = frozenset()
         """Those that must not be shown; another object whenever there are more."""
         self.tokens = LongSecrets()
@@ -161,16 +165,21 @@ class Secrets:
 
     def add(self, value: str) -> None:
         """One more that must never be shown."""
-        if value not in self.used:
-            self.used |= {value}
+        if value not in self._given:
+            self._given |= {value}
+            self.used = self._given.union(self._short)
 
     def note(self, *values: str) -> None:
         """More to keep out of what is shown, such as tokens. The least recently noted of very many are let go."""
         for value in values:
             if len(value) >= LONG:
                 self.tokens.note(value)
-            else:
-                self.add(value)
+            elif value not in self._given:
+                self._short.pop(value, None)
+                self._short[value] = None
+                while len(self._short) > MOST_SHORT:
+                    del self._short[next(iter(self._short))]
+                self.used = self._given.union(self._short)
 
 
 def load_settings(
