@@ -28,8 +28,10 @@ from jackfield.errors import ConfigError, Forbidden, JackfieldError
 from jackfield.gateway.building import SPEAK_SO, mute_agents
 from jackfield.gateway.gateway import Gateway
 from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE
+from jackfield.identity.oidc import OidcProvider
 from jackfield.identity.vault import Vault
 from jackfield.model.text import counted, nearest
+from jackfield.outgoing import Outgoing
 from jackfield.sdk import Client, Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings, load_local, load_settings
 from jackfield.settings.types import AgentSettings, SandboxSettings
@@ -96,6 +98,7 @@ async def examine(config: str | None) -> list[Finding]:
     except ConfigError as error:
         return [*findings, fault("config", error.message)]
     findings += [describe_config(settings), *check_data(settings), *check_models(settings)]
+    findings += await check_provider(settings)
     start_faults = check_start(settings)
     findings += start_faults
     local = load_local(config)
@@ -282,6 +285,19 @@ async def check_store(settings: Settings) -> list[Finding]:
         return [fault("store", str(error), "Correct [store] url, or JACKFIELD_STORE.")]
     opens = ok("store", f"{kind}: opens" if store.is_shared else f"{kind}: opens, not in use by a gateway")
     return [opens, *vault, *check_groups(groups, settings)]
+
+
+async def check_provider(settings: Settings) -> list[Finding]:
+    """Whether people can sign in with the provider of `[auth.oidc]`, and then do something."""
+    if settings.oidc is None:
+        return []
+    async with Outgoing(settings.outgoing.allow) as outgoing:
+        found = await OidcProvider(settings.oidc, settings.roles, outgoing=outgoing, url=settings.url).fault()
+    if found is not None:
+        return [fault("auth.oidc", found, "Write the issuer as the provider does, and check that it can be reached.")]
+    if not settings.roles:
+        return [warning("auth.oidc", "people can sign in, but none has a role.", "Add [auth.roles.NAME].")]
+    return [ok("auth.oidc", f"{settings.oidc.issuer}; {counted(len(settings.roles), 'role')}")]
 
 
 async def check_vault(settings: Settings, store: Store) -> list[Finding]:

@@ -208,6 +208,18 @@ def sessions_of(
     )
 
 
+def identity_warnings(settings: Settings) -> Iterator[str]:
+    """What works in `[auth]`, but is hardly meant."""
+    oidc, oauth = settings.oidc, settings.oauth
+    if oidc is not None and not settings.roles:
+        yield "[auth.oidc] lets people sign in, but there is no [auth.roles], so none of them may do anything."
+    if oidc is not None and oauth.mode == "external" and oauth.issuer != oidc.issuer:
+        yield (
+            "[auth.oidc] and [auth.oauth] have different issuers. Whoever has the same 'sub' at both counts as one "
+            "person: make sure that they are."
+        )
+
+
 def public_settings(settings: Settings, *, agents: Iterable[Agent], entries: Iterable[Entry]) -> dict[str, Any]:
     """What in-process tools may know of the settings: names and public fields, nothing secret."""
     return {

@@ -48,6 +48,7 @@ from jackfield.gateway.building import (
     connections_of,
     engine_of,
     hidden_from_sandboxes,
+    identity_warnings,
     mcp_servers_of,
     models_of,
     mute_agents,
@@ -286,10 +287,8 @@ class Gateway:
         # Before anything is served: what is answered from now on must find everything taken over.
         await self._sweeper.sweep()
         await self.agents.open()
-        if self.settings.oidc is not None and not self.settings.roles:
-            log.warning(
-                "[auth.oidc] lets people sign in, but there is no [auth.roles], so none of them may do anything."
-            )
+        for warning in identity_warnings(self.settings):
+            log.warning("%s", warning)
         for name, why in mute_agents(self.settings):
             log.warning("agent %s: %s %s", name, why, SPEAK_SO)
         self.principals.on_ended(self.sessions.end_of)

@@ -82,6 +82,8 @@ class Issuer:
         self._keys_read_at = -STALE_SECONDS
         self._tried_at = -STALE_SECONDS
         self._reading = asyncio.Lock()
+        self.faults: list[str] = []
+        """Why its metadata could not be used the last time, each with the url."""
 
     async def metadata(self) -> IssuerMetadata:
         """Its metadata, from memory for an hour. Raises `Unavailable` where it cannot be had."""
@@ -158,7 +160,7 @@ class Issuer:
     async def _read_metadata(self) -> IssuerMetadata:
         if self._metadata is not None and self._metadata[1] > self._clock():
             return self._metadata[0]
-        faults: list[str] = []
+        faults = self.faults = list[str]()
         for url in metadata_urls(self.issuer):
             try:
                 found = msgspec.json.decode(await self._get(url), type=IssuerMetadata)

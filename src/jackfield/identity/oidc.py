@@ -81,6 +81,17 @@ class OidcProvider:
         self._issuer = issuer or Issuer(settings.issuer, outgoing=outgoing)
         self._redirect_uri = f"{url}{CALLBACK}"
 
+    async def fault(self) -> str | None:
+        """Why nobody could sign in with it now, for its operator; None: nothing is known against it."""
+        try:
+            await self.begin("/")
+        except Unavailable:
+            said = (
+                " ".join(self._issuer.faults) or "its metadata names endpoints that cannot be used, or it is too slow"
+            )
+            return f"{self.settings.issuer} cannot be used: {said}"
+        return None
+
     async def begin(self, return_to: str) -> AuthorizationRequest:
         """A new request. Raises `Unavailable` while the provider cannot be reached."""
         async with self._within(SECONDS):

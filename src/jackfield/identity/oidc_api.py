@@ -34,7 +34,7 @@ log = logging.getLogger("jackfield")
 BEGIN = "/api/login/oidc"
 FLOW_COOKIE = "jackfield-oidc"
 """Marks the browser that began a sign-in."""
-BURST, PER_SECOND = 30.0, 0.5
+BURST, PER_SECOND = 100.0, 5.0
 """Sign-ins that an address may begin at once, and in every second after that."""
 MOST_ADDRESSES = 10_000
 _Given = Annotated[str, Meta(max_length=8_000)]

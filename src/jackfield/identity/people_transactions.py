@@ -10,6 +10,7 @@ from jackfield.store.scripts import Row, Script, json_list, one, wake
 USER_TOPIC = "user-changed:"
 SIGN_IN_MS = 600_000
 """How long a sign-in at the provider may take."""
+PRUNED = 10
 
 
 class Person(Struct, frozen=True, kw_only=True):
@@ -110,6 +111,8 @@ class BegunSignIn(Struct, frozen=True, kw_only=True):
 
 
 def begin_sign_in(state_digest: str, browser_digest: str, begun: BegunSignIn) -> Script[None]:
+    """Keep a sign-in that begins. Old ones that nobody finished go, so that there are never many."""
+    yield "prune_sign_ins", {"limit": PRUNED}
     values = {"state": state_digest, "browser": browser_digest, "lifetime_ms": SIGN_IN_MS}
     yield "insert_sign_in", {**values, **msgspec.structs.asdict(begun)}
 
