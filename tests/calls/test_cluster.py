@@ -6,15 +6,18 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from jackfield.calls import cluster as elsewhere
 from jackfield.calls import events as events_module
+from jackfield.calls import login_transactions as login_tx
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.cluster import RemoteCalls
 from jackfield.calls.events import (
     APPROVED,
+    LOGGED_IN,
     PENDING,
     PROGRESS,
     SETTLED,
@@ -24,7 +27,7 @@ from jackfield.calls.events import (
     event_of,
     topic_of,
 )
-from jackfield.model.call import Call, CallStatus, Failed, done
+from jackfield.model.call import Call, CallStatus, Failed, LoginWait, done
 from jackfield.sources.base import Progress
 from jackfield.store.opening import MemoryStore
 from jackfield.store.scripts import Script
@@ -151,6 +154,22 @@ async def test_events_come_in_order_and_speak_of_the_status_of_then(here: Here) 
             (STARTED, call.id, "running"),
             (SETTLED, call.id, "completed"),
         ]
+
+
+@requirement("CON-replicas", "ID-pending-login")
+async def test_a_call_that_comes_to_wait_for_a_login_after_it_began_is_shown_so_while_it_does(here: Here) -> None:
+    call = msgspec.structs.replace(a_call_for_approval(), status=CallStatus.RUNNING, attempt=1, owner="gw_b")
+    login = LoginWait(source="far", principal="ops")
+    await here.store.write(partial(login_tx.start_waiting, call, login, age_ms=0, digest=None))
+    parked = await here.store.read(partial(call_tx.get_call, call.id))
+    assert parked is not None
+    async with following(here) as followed:
+        here.hear((PENDING, parked), (STARTED, call))  # in whatever order they are heard
+        assert await followed.told(2) == [(STARTED, call.id, "running"), (PENDING, call.id, "pending_login")]
+        let_go = (await here.store.write(partial(login_tx.login_done, call.id))).call
+        assert let_go is not None
+        here.hear((PENDING, parked), (LOGGED_IN, let_go), (STARTED, call))  # the first of them late
+        assert await followed.told(2) == [(LOGGED_IN, call.id, "running"), (STARTED, call.id, "running")]
 
 
 @requirement("CON-replicas")

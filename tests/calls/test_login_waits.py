@@ -8,10 +8,13 @@ import msgspec
 import pytest
 
 from jackfield.calls import events, login_transactions, login_waits
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.permissions import may_log_in
-from jackfield.errors import Conflict
+from jackfield.calls.requests import CallRequest
+from jackfield.errors import Conflict, LoginNeeded
 from jackfield.model.call import CallStatus, Decision, Delivery, Done, LoginWait, Outcome, Pending
 from jackfield.model.principal import Principal
+from jackfield.model.tool import CallKind
 from jackfield.sources.base import Invocation
 from tests.calls.harness import GUEST, OPS
 from tests.calls.login_harness import SOURCE, LoginServer, login_harness
@@ -271,6 +274,34 @@ async def test_a_revoked_principals_waiting_calls_are_cancelled(tmp_path: Path) 
         await harness.pipeline.cancel_waiting("guest")
         assert (await harness.record(theirs.id)).status is S.CANCELLED
         assert (await harness.record(ours.id)).status is S.PENDING_LOGIN
+
+
+async def test_what_an_agent_has_waiting_for_its_owners_login_ends_with_the_owner(tmp_path: Path) -> None:
+    async with login_harness("memory:", tmp_path) as (harness, server):
+        server.owner_of = {"guest": "boss"}.get  # type: ignore[assignment]
+        call = await harness.call("book", principal=GUEST)
+        assert call.login is not None
+        assert (call.principal, call.login.principal) == ("guest", "boss")
+        await harness.pipeline.cancel_waiting("boss")
+        assert (await harness.record(call.id)).status is S.CANCELLED
+
+
+@requirement("ID-login-reads")
+async def test_a_read_in_a_cycle_fails_for_its_model_to_see_and_one_outside_is_refused(tmp_path: Path) -> None:
+    async with login_harness("memory:", tmp_path) as (harness, _):
+        book = harness.catalog.entry("book", source=SOURCE)
+        assert book is not None
+        entry = msgspec.structs.replace(book, tool=msgspec.structs.replace(book.tool, operation=CallKind.RESOURCE))
+        request = CallRequest(tool="book", arguments={}, principal=OPS, entry=entry)
+        with pytest.raises(LoginNeeded):
+            await harness.pipeline.call(request)
+        prepared = await harness.pipeline.prepare(request)
+        written = msgspec.structs.replace(prepared.call, cycle_id="cycle_1", step=1, idx=0)
+        await harness.store.write(partial(call_tx.start_call, written))
+        failed = await harness.pipeline.go_on(prepared, written=written)
+        assert failed.status is S.FAILED
+        assert failed.error is not None
+        assert failed.error.code == "login_needed"
 
 
 @requirement("ID-pending-login")

@@ -189,7 +189,8 @@ class Executor:
             if isinstance(refusal, LoginNeeded):
                 if running.call.kind is CallKind.TOOL:
                     return await self._wait_for_login(running, refusal)
-                await self._refuse_read(running, refusal)
+                if running.call.cycle_id is None:
+                    await self._refuse_read(running, refusal)
             if running.writing is None:
                 self._give_up(running, refusal)
                 raise

@@ -67,7 +67,8 @@ def may_log_in(principal: Principal, call: WaitsForLogin) -> bool:
         return False
     whose = call.login.principal
     if whose is None or whose.startswith(_AGENT):
-        return principal.is_admin or (whose or "").removeprefix(_AGENT) in principal.named("agent")
+        is_agent = whose is not None and whose.removeprefix(_AGENT) in principal.named("agent")
+        return is_agent or (principal.is_admin and not principal.is_limited)
     return principal.on_record == whose
 
 

@@ -412,8 +412,17 @@ class Pipeline:
                 with suppress(AlreadyResolved, CallNotFound):
                     await self._executor.cancel(call.id, principal=_ADMIN)
             if page.next_cursor is None:
-                return
+                break
             cursor = page.next_cursor
+        await self._cancel_logins_of(principal)
+
+    async def _cancel_logins_of(self, principal: str) -> None:
+        """What others have waiting for a login of this principal: an agent that it made."""
+        query = partial(call_tx.ids_in, "calls_waiting_for_login_of", principal=principal, limit=CANCEL_STEP)
+        while ids := await self._store.read(query):
+            for call_id in ids:
+                with suppress(AlreadyResolved, CallNotFound):
+                    await self._executor.cancel(call_id, principal=_ADMIN)
 
     async def close(self, *, grace: float = 5.0) -> None:
         """Take no more calls and see the running ones to their end."""

@@ -418,6 +418,9 @@ SELECT id FROM calls WHERE status = 'pending_login' AND login_source = :source
     AND (CAST(:principal AS TEXT) IS NULL OR login_principal = :principal) AND id > :after
 ORDER BY id LIMIT :limit
 
+-- name: calls_waiting_for_login_of
+SELECT id FROM calls WHERE status = 'pending_login' AND login_principal = :principal ORDER BY id LIMIT :limit
+
 -- name: logins_waited_for
 -- Each login that calls have waited for at least so long, and whose calls they are.
 SELECT DISTINCT login_source, login_principal, login_scopes, source, principal,
