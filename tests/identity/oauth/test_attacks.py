@@ -1,15 +1,19 @@
 """What attackers do to an authorization server, each a test."""
 
+import asyncio
+import secrets
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jackfield.gateway.retention import prune
+from jackfield.identity.keys import digest_of
 from jackfield.identity.oauth import clients, redirects
-from jackfield.identity.oauth.types import OAuthError
+from jackfield.identity.oauth.types import GRANT_SECONDS, OAuthError
+from jackfield.identity.people_transactions import Person as SignedIn
 from jackfield.store.scripts import Sql, run
-from tests.identity.oauth.programs import BASE, BOB, REDIRECT, OAuthGateway, answer_in, oauth_gateway
+from tests.identity.oauth.programs import BASE, BOB, CONFIG, REDIRECT, OAuthGateway, Person, answer_in, oauth_gateway
 from tests.requirement import requirement
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -346,6 +350,61 @@ async def test_tokens_end_with_the_key_that_signed_in(tmp_path: Path) -> None:
         await front.http.post("/api/v1/keys/eve/rotate", headers=from_admin)
         assert not await works(front, tokens["access_token"])
         assert (await program.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant"
+
+
+async def test_tokens_end_when_their_person_is_signed_out_and_stay_so(tmp_path: Path) -> None:
+    config = f'{CONFIG}\n[auth.oidc]\nissuer = "https://login.example"\nclient_id = "x"\n'
+    config += (
+        '[auth.roles.all]\ngroups = ["*"]\nscopes = ["call"]\n[auth.roles.few]\ngroups = ["few"]\nscopes = ["read"]\n'
+    )
+    async with oauth_gateway(tmp_path, config) as front:
+        people, program = front.gateway.principals.people, await front.program()
+
+        async def sign_in(role: str) -> Person:
+            someone = SignedIn(id="user:eve", issuer="https://login.example", name="Eve", email=None, roles=(role,))
+            login = secrets.token_urlsafe(16)
+            await people.sign_in(someone, digest_of(login))
+            browser = front.browser()
+            browser.cookies.set("jackfield", login)
+            return Person(browser)
+
+        tokens = await program.log_in(await sign_in("all"))
+        assert await works(front, tokens["access_token"])
+        await sign_in("few")  # with the roles that are left
+        refused = await front.mcp(tokens["access_token"], method="tools/call", name="hello", arguments={})
+        assert refused.status_code == 403
+        assert await works(front, tokens["access_token"]), "what 'call' holds besides is left"
+        renewed = (await program.refresh(tokens["refresh_token"])).json()
+        assert renewed["scope"] == "read"
+        await people.sign_out("user:eve")
+        for token in (tokens, renewed):
+            assert not await works(front, token["access_token"])
+        await sign_in("all")
+        assert not await works(front, renewed["access_token"])
+        assert (await program.refresh(renewed["refresh_token"])).json()["error"] == "invalid_grant"
+
+
+async def test_of_many_who_bring_a_code_at_once_one_gets_tokens_which_then_end(tmp_path: Path) -> None:
+    async with oauth_gateway(tmp_path) as front:
+        person, program = await front.person(), await front.program()
+        answer = await person.decide(await person.open(program.url()))
+        answers = await asyncio.gather(*(program.exchange(answer["code"]) for _ in range(10)))
+        [given] = [one.json() for one in answers if one.status_code == 200]
+        assert not await works(front, given["access_token"])
+
+
+async def test_nobody_refreshes_for_ever(tmp_path: Path) -> None:
+    async with oauth_gateway(tmp_path) as front:
+        store, program = front.gateway.store, await front.program()
+        tokens = await program.log_in(await front.person())
+        age = f"UPDATE oauth_grants SET created_at = created_at - {GRANT_SECONDS * 1000 - 60_000}"
+        await store.write(partial(run, Sql("age", age)))
+        renewed = (await program.refresh(tokens["refresh_token"])).json()
+        [row] = await store.read(partial(run, Sql("left", "SELECT expires_at - created_at AS ms FROM oauth_grants")))
+        assert row["ms"] == GRANT_SECONDS * 1000
+        await store.write(partial(run, Sql("age", "UPDATE oauth_grants SET expires_at = 0")))
+        assert (await program.refresh(renewed["refresh_token"])).json()["error"] == "invalid_grant"
+        assert not await works(front, renewed["access_token"])
 
 
 def test_schemes_of_apps_are_taken() -> None:

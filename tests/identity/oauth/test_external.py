@@ -1,5 +1,6 @@
 """Tokens of an external issuer at `/mcp`."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from joserfc import jwk
 
 from jackfield.errors import ConfigError
+from jackfield.identity.people_transactions import Person
 from tests.harness.in_process import make_gateway
 from tests.identity.issuer import TestIssuer, running_issuer
 from tests.identity.oauth.programs import BASE, OAuthGateway, oauth_gateway
@@ -60,7 +62,7 @@ async def test_the_roles_of_the_claims_say_what_a_token_may(tmp_path: Path) -> N
         assert refused.status_code == 403
         assert 'error="insufficient_scope", scope="call"' in refused.headers["www-authenticate"]
         reader = issuer.token(aud=AUDIENCE, email="a@example.org", email_verified=True, scope="call")
-        assert (await front.mcp(reader)).status_code == 403
+        assert (await front.mcp(reader, method="tools/call", name="hello", arguments={})).status_code == 403
 
 
 async def test_nobody_without_a_role_gets_in(tmp_path: Path) -> None:
@@ -74,6 +76,19 @@ async def test_nobody_without_a_role_gets_in(tmp_path: Path) -> None:
             refused = await front.mcp(issuer.token(aud=AUDIENCE, **claims))
             assert refused.status_code == 403
             assert "has no role here" in refused.json()["error"]["message"]
+
+
+async def test_who_is_signed_out_everywhere_needs_a_newer_token(tmp_path: Path) -> None:
+    async with external(tmp_path) as (front, issuer):
+        people, now = front.gateway.principals.people, int(time.time())
+        token = issuer.token(aud=AUDIENCE, groups=["engineers"], iat=now - 30)
+        assert (await front.mcp(token)).status_code == 200
+        ada = Person(id="user:ada", issuer=issuer.url, name="Ada", email=None, roles=("callers",))
+        await people.sign_in(ada, "digest")
+        await people.sign_out("user:ada")
+        assert (await front.mcp(token)).status_code == 401
+        newer = issuer.token(aud=AUDIENCE, groups=["engineers"], iat=now + 30)
+        assert (await front.mcp(newer)).status_code == 200
 
 
 async def test_tokens_that_are_not_for_this_resource_are_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from jackfield.errors import RateLimited, Unavailable
 from jackfield.http.request import Request
+from jackfield.identity.authentication import network_of
 from jackfield.identity.keys import digest_of
 from jackfield.identity.oauth import transactions as tx
 from jackfield.identity.oauth.documents import MOST_REDIRECT_URIS, ClientDocuments, shown_name
@@ -77,7 +78,7 @@ class Clients:
         self._documents = documents
         self._clock = clock
         self._spent: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """By address: what it has used of its burst, and when."""
+        """By network: what it has used of its burst, and when."""
 
     async def find(self, client_id: str) -> Client:
         """The client with this id. Raises `OAuthError` where there is none."""
@@ -92,7 +93,7 @@ class Clients:
 
     async def register(self, body: bytes, *, address: str, scope: str) -> Registered:
         """Keep a client that registers itself."""
-        self._throttle(address)
+        self._throttle(network_of(address))
         wanted = _read(body)
         secret = None if wanted.token_endpoint_auth_method == PUBLIC else secrets.token_urlsafe(32)
         client = Client(
@@ -135,15 +136,15 @@ class Clients:
             raise OAuthError("invalid_client", "The client's secret is wrong.", status=401)
         return client
 
-    def _throttle(self, address: str) -> None:
+    def _throttle(self, network: str) -> None:
         now = self._clock()
-        spent, at = self._spent.pop(address, (0.0, now))
+        spent, at = self._spent.pop(network, (0.0, now))
         spent = max(0.0, spent - (now - at) * REGISTRATIONS_PER_SECOND)
         if spent > REGISTRATIONS_AT_ONCE - 1:
-            self._spent[address] = spent, now
+            self._spent[network] = spent, now
             wait = (spent - REGISTRATIONS_AT_ONCE + 1) / REGISTRATIONS_PER_SECOND
             raise RateLimited("Too many registrations from this address. Try again later.", retry_after=wait)
-        self._spent[address] = spent + 1, now
+        self._spent[network] = spent + 1, now
         if len(self._spent) > MOST_ADDRESSES:
             self._spent.popitem(last=False)
 

@@ -7,16 +7,16 @@ narrow them. A token that was verified is remembered until it expires, a minute 
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from jackfield.errors import Forbidden
+from jackfield.errors import Forbidden, Unauthenticated
 from jackfield.http.request import Request
 from jackfield.identity.jwks import Issuer
 from jackfield.identity.keys import digest_of
 from jackfield.identity.oauth.addresses import Addresses
 from jackfield.identity.oauth.grants import narrowed
 from jackfield.identity.oauth.types import SCOPES
-from jackfield.identity.people import USER_PREFIX
+from jackfield.identity.people import USER_PREFIX, People
 from jackfield.identity.roles import role_principal, roles_for
 from jackfield.model.principal import GroupBook, Principal
 from jackfield.settings.identity import RoleSettings
@@ -26,6 +26,14 @@ MOST_REMEMBERED = 10_000
 MOST_GROUPS = 1_000
 LONGEST_SUBJECT = 200
 _JWT_START = b"eyJ"
+
+
+class _Verified(NamedTuple):
+    """A token that was good a moment ago."""
+
+    principal: Principal
+    until: float
+    issued_at: float
 
 
 class ExternalTokens:
@@ -39,6 +47,7 @@ class ExternalTokens:
         addresses: Addresses,
         groups: GroupBook,
         groups_claim: str,
+        people: People,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -47,9 +56,10 @@ class ExternalTokens:
         self._addresses = addresses
         self._groups = groups
         self._groups_claim = groups_claim
+        self._people = people
         self._clock = clock
         self._now = now
-        self._known: OrderedDict[tuple[str, str], tuple[Principal, float]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], _Verified] = OrderedDict()
 
     def may_be_token(self, given: bytes) -> bool:
         return given.startswith(_JWT_START) and given.count(b".") == 2  # noqa: PLR2004 - header, claims, signature
@@ -57,17 +67,23 @@ class ExternalTokens:
     async def find(self, token: bytes, request: Request) -> Principal | None:
         audience = self._addresses.resource(request, request.scope["path"])
         known = digest_of(token), audience
-        principal, until = self._known.get(known, (None, 0.0))
-        if principal is not None and until > self._clock():
-            return principal
+        found = self._known.get(known)
+        if found is None or found.until <= self._clock():
+            found = await self._verify(token, audience)
+            self._known[known] = found
+            self._known.move_to_end(known)
+            if len(self._known) > MOST_REMEMBERED:
+                self._known.popitem(last=False)
+        user = self._people.user(found.principal.name)
+        if user is not None and user.signed_out_at is not None and found.issued_at * 1000 <= user.signed_out_at:
+            raise Unauthenticated("You were signed out everywhere. Log in again.")
+        return found.principal
+
+    async def _verify(self, token: bytes, audience: str) -> "_Verified":
         claims = await self._issuer.verify(token.decode("ascii", "replace"), audience=audience)
-        principal = self._principal_of(claims)
         left = max(0.0, float(claims["exp"]) - self._now())
-        self._known[known] = principal, self._clock() + min(REMEMBER_SECONDS, left)
-        self._known.move_to_end(known)
-        if len(self._known) > MOST_REMEMBERED:
-            self._known.popitem(last=False)
-        return principal
+        until = self._clock() + min(REMEMBER_SECONDS, left)
+        return _Verified(self._principal_of(claims), until, float(claims.get("iat", 0)))
 
     def _principal_of(self, claims: dict[str, Any]) -> Principal:
         subject = claims.get("sub")

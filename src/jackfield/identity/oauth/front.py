@@ -50,6 +50,7 @@ class OAuthFront:
                 settings.roles,
                 addresses=self._addresses,
                 groups=groups,
+                people=principals.people,
                 groups_claim=GROUPS_CLAIM if settings.oidc is None else settings.oidc.groups_claim,
             )
 

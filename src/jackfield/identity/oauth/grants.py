@@ -134,7 +134,7 @@ class Grants:
         if holder is None:  # perhaps they signed in at another gateway a moment ago
             await self._principals.read(grant.principal)
             holder = self._principals.holder(grant.credential, name=grant.principal)
-        return () if holder is None else held_scopes(holder, scopes)
+        return () if holder is None else left_of(holder, scopes)
 
 
 def held_scopes(principal: Principal, scopes: Iterable[str]) -> tuple[str, ...]:
@@ -150,6 +150,15 @@ def held_scopes(principal: Principal, scopes: Iterable[str]) -> tuple[str, ...]:
     )
 
 
+def left_of(principal: Principal, scopes: Iterable[str]) -> tuple[str, ...]:
+    """What is left of scopes that were allowed: who may not call any more may still `read`, which `call` holds."""
+    allowed = set(scopes)
+    kept = held_scopes(principal, allowed)
+    if Scope.CALL.value in allowed and Scope.CALL.value not in kept:
+        return held_scopes(principal, {*allowed, Scope.READ.value})
+    return kept
+
+
 def narrowed(
     principal: Principal,
     scopes: Iterable[str],
@@ -159,7 +168,7 @@ def narrowed(
     grant: str | None = None,
 ) -> Principal:
     """The person within what they allowed: never more than they hold themselves."""
-    kept = set(held_scopes(principal, scopes))
+    kept = set(left_of(principal, scopes))
     if Scope.CALL.value in kept:
         kept |= {scope for scope in principal.scopes if scope.startswith("agent:")}
     limit = principal.groups

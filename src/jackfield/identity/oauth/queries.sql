@@ -27,7 +27,10 @@ VALUES (:id, :client_id, :client_name, :principal, :credential, :resource, :righ
 SELECT * FROM oauth_grants WHERE id = :id AND expires_at > clock_ms()
 
 -- name: extend_oauth_grant
-UPDATE oauth_grants SET used_at = clock_ms(), expires_at = clock_ms() + :lifetime_ms WHERE id = :id
+UPDATE oauth_grants SET used_at = clock_ms(),
+    expires_at = CASE WHEN clock_ms() + :lifetime_ms < created_at + :longest_ms THEN clock_ms() + :lifetime_ms
+                      ELSE created_at + :longest_ms END
+WHERE id = :id
 
 -- name: grants_of
 SELECT * FROM oauth_grants
@@ -72,7 +75,7 @@ SELECT digest, grant_id, kind, scopes, spent_at FROM oauth_tokens WHERE digest =
 -- name: find_access_token
 SELECT t.scopes, t.expires_at - clock_ms() AS left_ms, g.id AS grant_id, g.principal, g.credential, g.resource, g.rights
 FROM oauth_tokens t JOIN oauth_grants g ON g.id = t.grant_id
-WHERE t.digest = :digest AND t.kind = 'access'
+WHERE t.digest = :digest AND t.kind = 'access' AND g.expires_at > clock_ms()
 
 -- name: spend_refresh_token
 UPDATE oauth_tokens SET spent_at = clock_ms()

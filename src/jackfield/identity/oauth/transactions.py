@@ -11,6 +11,7 @@ from msgspec import Struct
 from jackfield.identity.oauth.types import (
     ACCESS_SECONDS,
     CODE_SECONDS,
+    GRANT_SECONDS,
     REFRESH_SECONDS,
     Client,
     Grant,
@@ -220,7 +221,8 @@ def _keep_tokens(grant_id: str, tokens: IssuedTokens) -> Script[None]:
             "insert_oauth_token",
             {"digest": digest, "grant_id": grant_id, "kind": kind, "scopes": scopes, "lifetime_ms": seconds * 1000},
         )
-    yield "extend_oauth_grant", {"id": grant_id, "lifetime_ms": kept[-1][2] * 1000}
+    longest = {"lifetime_ms": kept[-1][2] * 1000, "longest_ms": GRANT_SECONDS * 1000}
+    yield "extend_oauth_grant", {"id": grant_id, **longest}
 
 
 def _grant(row: Row) -> Grant:

@@ -8,6 +8,8 @@ CODE_SECONDS = 60
 ACCESS_SECONDS = 3_600
 REFRESH_SECONDS = 30 * 86_400
 """Of the newest refresh token of a grant; whoever does not refresh for so long has to ask again."""
+GRANT_SECONDS = 90 * 86_400
+"""Of a grant, however often it is refreshed: then the person is asked again."""
 DEFAULT_SCOPE = "call"
 SCOPES = {
     "call": "Call tools in your name, and see the tools and your calls",
