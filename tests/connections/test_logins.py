@@ -208,6 +208,40 @@ async def test_a_login_that_is_ended_is_revoked_and_forgotten(tmp_path: Path, st
 
 
 @requirement("ID-connection-ends")
+async def test_a_login_that_is_ended_while_it_is_refreshed_leaves_nothing(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server) as place:
+        await place.log_in("ann")
+        await place.listed()
+        await place.expire("ann")
+        server.may_refresh.clear()
+        asked = asyncio.create_task(headers_of(place, "ann"))
+        await server.refreshing.wait()
+        gone = await place.client.delete("/api/v1/connections/far", headers=place.headers("ann"))
+        assert gone.status_code == 204, gone.text
+        server.may_refresh.set()
+        with pytest.raises(LoginNeeded):
+            await asked
+        assert not server.mcp.people  # also the token that the refresh gave
+
+
+@requirement("ID-login-user")
+async def test_two_peoples_calls_over_two_gateways_never_mix(tmp_path: Path, postgres_url: str) -> None:
+    async with (
+        upstream() as server,
+        gateway_at(tmp_path / "a", server, store=postgres_url) as one,
+        gateway_at(tmp_path / "b", server, store=postgres_url) as other,
+    ):
+        await one.log_in("ann")
+        await other.log_in("bob")
+        await asyncio.gather(one.listed(), other.listed())
+        turns = [(place, person) for _ in range(50) for place in (one, other) for person in ("ann", "bob")]
+        answers = await asyncio.gather(*(place.call(person) for place, person in turns))
+        said = [answer.json().get("result") for answer in answers]
+        assert said == [person for _, person in turns]
+        assert server.calls == {"ann": 100, "bob": 100}
+
+
+@requirement("ID-connection-ends")
 async def test_a_revoked_key_loses_its_logins_and_its_name_brings_none(tmp_path: Path) -> None:
     async with upstream() as server, gateway_at(tmp_path, server) as place:
         made = await place.client.post("/api/v1/keys", json={"name": "eve"}, headers=place.headers("admin"))

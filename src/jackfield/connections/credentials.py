@@ -262,9 +262,16 @@ class CredentialStore:
             await self._release(connection)
             raise
         if now is None:
+            await self._revoke_orphan(connection, newer, oauth)
             return None
         self.remember(now, newer)
         return newer
+
+    async def _revoke_orphan(self, connection: Connection, newer: Credentials, oauth: OAuthClient) -> None:
+        """Whoever ended the login while it was refreshed revoked the tokens that were there, not these."""
+        if await self._store.read(partial(tx.get_held, connection.source, connection.principal)) is None:
+            with suppress(OAuthError):
+                await oauth.revoke(newer.target.server, newer.client, newer.tokens)
 
     async def _release(self, connection: Connection) -> None:
         with suppress(Unavailable):  # then the lease ends by itself
