@@ -85,3 +85,17 @@ async def test_the_streams_of_a_person_end_when_they_are_signed_out(tmp_path: Pa
         for answer in opened:
             await ended(answer)
         assert (await browser.get("/api/login")).status_code == 401
+
+
+@requirement("ID-ended-logout")
+async def test_the_streams_of_a_login_end_when_it_is_closed_and_no_others(url: str) -> None:
+    async with AsyncExitStack() as stack, asyncio.timeout(20):
+        one, other = [await stack.enter_async_context(httpx2.AsyncClient(base_url=url)) for _ in range(2)]
+        for browser in (one, other):
+            assert (await browser.post("/api/login", headers=ADMIN)).status_code == 200
+        streams = [await stack.enter_async_context(browser.stream("GET", STREAMS[0])) for browser in (one, other)]
+        assert (await one.post("/api/logout", headers={"origin": url})).status_code == 204
+        await ended(streams[0])
+        lines = streams[1].aiter_lines()
+        await anext(lines)
+        assert (await other.get("/api/login")).status_code == 200

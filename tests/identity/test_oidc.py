@@ -611,3 +611,21 @@ async def test_any_gateway_finishes_a_sign_in_and_a_sign_out_holds_everywhere(
         watch = Stopwatch()
         await eventually_async(is_out)
         assert watch.seconds() < 1
+
+
+@requirement("ID-ended-logout")
+async def test_signing_out_holds_at_every_gateway(tmp_path: Path, postgres_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        gateways = [await stack.enter_async_context(make(tmp_path / name, "", store=postgres_url)) for name in "ab"]
+        one, other = [await stack.enter_async_context(browser_of(gateway)) for gateway in gateways]
+        opened = await one.post("/api/login", headers={"x-api-key": KEY})
+        cookie = {"cookie": opened.headers["set-cookie"].partition(";")[0], "origin": URL}
+        assert (await other.get("/api/login", headers=cookie)).status_code == 200
+        assert (await one.post("/api/logout", headers=cookie)).status_code == 204
+
+        async def is_out() -> bool:
+            return (await other.get("/api/login", headers=cookie)).status_code == 401
+
+        watch = Stopwatch()
+        await eventually_async(is_out)
+        assert watch.seconds() < 1

@@ -44,7 +44,7 @@ _JOINED_BY = {b"cookie": b"; "}
 class Request:
     """One request. `principal` is `NOBODY` on a route that is open to all."""
 
-    __slots__ = ("_hosts", "_streams", "headers", "max_body", "principal", "receive", "sanitizer", "scope")
+    __slots__ = ("_hosts", "_streams", "headers", "login", "max_body", "principal", "receive", "sanitizer", "scope")
 
     def __init__(
         self, scope: Scope, receive: Receive, *, hosts: Hosts, streams: Streams, sanitizer: Sanitizer, max_body: int
@@ -53,6 +53,8 @@ class Request:
         self.receive = receive
         self.headers = headers_of(scope["headers"])
         self.principal = NOBODY
+        self.login: str | None = None
+        """The digest of the login by which the principal is known, where it is by one."""
         self._streams = streams
         self.sanitizer = sanitizer
         """Takes the operator's secrets out of what is sent."""
@@ -62,8 +64,8 @@ class Request:
 
     @property
     def streams(self) -> Streams:
-        """The open streams of the server, for those that this request opens: they end with its principal."""
-        return self._streams.of(self.principal)
+        """The open streams of the server, for those that this request opens: they end with its principal and login."""
+        return self._streams.of(self.principal, self.login)
 
     @property
     def address(self) -> str:

@@ -5,7 +5,7 @@ Above: `server.py`, which closes them, and the handlers that stream. Below: asyn
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -24,7 +24,7 @@ class _Open:
     __slots__ = ("ended", "is_closing", "watches", "work")
 
     def __init__(self) -> None:
-        self.watches: dict[asyncio.Task[None], Principal | None] = {}
+        self.watches: dict[asyncio.Task[None], Streams] = {}
         self.ended: WeakSet[asyncio.Task[None]] = WeakSet()
         """Those whose principal may not go on."""
         self.work: set[asyncio.Task[Any]] = set()
@@ -34,16 +34,19 @@ class _Open:
 class Streams:
     """The open streams of one server, and the work that goes on though its stream has ended."""
 
-    __slots__ = ("_open", "_principal")
+    __slots__ = ("_login", "_open", "_principal")
 
-    def __init__(self, opened: _Open | None = None, principal: Principal | None = None) -> None:
+    def __init__(
+        self, opened: _Open | None = None, principal: Principal | None = None, login: str | None = None
+    ) -> None:
         self._open = opened or _Open()
         self._principal = principal
         """Whose the streams are that are opened by this object."""
+        self._login = login
 
-    def of(self, principal: Principal) -> "Streams":
-        """The same, for streams that this principal opens."""
-        return Streams(self._open, principal)
+    def of(self, principal: Principal, login: str | None) -> "Streams":
+        """The same, for streams that this principal opens; `login`: the digest of its login, if it has one."""
+        return Streams(self._open, principal, login)
 
     @property
     def is_closing(self) -> bool:
@@ -55,7 +58,7 @@ class Streams:
         It is cancelled when the server stops. A principal who may not go on counts as gone.
         """
         task = asyncio.ensure_future(self._until_gone(receive))
-        self._open.watches[task] = self._principal
+        self._open.watches[task] = self
         if self._open.is_closing:
             task.cancel()
         return task
@@ -73,15 +76,19 @@ class Streams:
 
     def end(self, names: AbstractSet[str]) -> None:
         """End the streams of these principals, and of sessions that act for them, as if they had hung up."""
-        for watch, principal in self._open.watches.items():
-            if principal is not None and (principal.name in names or principal.on_record in names):
-                self._open.ended.add(watch)
-                watch.cancel()
+        self._end_those(lambda principal, _: principal.name in names or principal.on_record in names)
 
     def end_grant(self, grant_id: str) -> None:
         """End the streams that were opened with a token of this grant."""
-        for watch, principal in self._open.watches.items():
-            if principal is not None and principal.grant == grant_id:
+        self._end_those(lambda principal, _: principal.grant == grant_id)
+
+    def end_login(self, digest: str) -> None:
+        """End the streams that were opened with this login."""
+        self._end_those(lambda _, login: login == digest)
+
+    def _end_those(self, is_over: Callable[[Principal, str | None], bool]) -> None:
+        for watch, streams in self._open.watches.items():
+            if streams._principal is not None and is_over(streams._principal, streams._login):  # noqa: SLF001 - our own
                 self._open.ended.add(watch)
                 watch.cancel()
 

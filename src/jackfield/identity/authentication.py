@@ -8,7 +8,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Protocol
@@ -132,6 +132,7 @@ class Authenticator:
 
     async def _signed_in(self, request: Request, login: str) -> Principal:
         principal = await self._logins.find(login)
+        request.login = digest_of(login)
         if principal is None:
             raise Unauthenticated(
                 "You are signed out. Sign in at /sign-in, open the link that the gateway printed, or give a key."
@@ -179,6 +180,12 @@ class Logins:
         self._principals = principals
         self._clock = clock
         self._seen: dict[str, tuple[Login, float]] = {}
+        self._closed = 0
+        """How many logins were closed; what was read meanwhile is not remembered."""
+        self.on_closed: Callable[[str], None] = lambda _: None
+        """Told the digests of logins that are closed, at whichever gateway."""
+        store.bus.watch(login_tx.LOGIN_TOPIC, self._hear)
+        store.bus.on_foreign(self._hear_foreign)
 
     async def open(self, credential: Credential) -> str:
         """A new login's id, on record before it is given out."""
@@ -201,8 +208,10 @@ class Logins:
         kept, until = self._seen.get(digest, (None, 0.0))
         is_read = kept is None or until < self._clock()
         if is_read:
+            closed = self._closed
             kept = await self._store.read(partial(login_tx.find_login, digest))
-            self._remember(digest, kept)
+            if closed == self._closed:
+                self._remember(digest, kept)
         if kept is None:
             return None
         principal = self._principals.holder(kept.key, name=kept.principal)
@@ -213,9 +222,18 @@ class Logins:
 
     async def close(self, login: str) -> None:
         """Sign out: the id is worth nothing from now on."""
-        digest = digest_of(login)
+        await self._store.write(partial(login_tx.drop_login, digest_of(login)))
+
+    def _hear(self, topic: str) -> None:
+        digest = topic.removeprefix(login_tx.LOGIN_TOPIC)
+        self._closed += 1
         self._seen.pop(digest, None)
-        await self._store.write(partial(login_tx.drop_login, digest))
+        self.on_closed(digest)
+
+    def _hear_foreign(self, topics: Sequence[str] | None) -> None:
+        if topics is None:  # some were lost
+            self._closed += 1
+            self._seen.clear()
 
     def _remember(self, digest: str, login: Login | None) -> None:
         self._seen.pop(digest, None)

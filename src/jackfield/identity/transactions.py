@@ -6,6 +6,7 @@ from msgspec import Struct
 from jackfield.store.scripts import Row, Script, one, wake
 
 KEYS_TOPIC = "keys"
+LOGIN_TOPIC = "login-closed:"
 
 LIFETIME_MS = 30 * 86_400_000
 
@@ -30,6 +31,7 @@ def find_login(digest: str) -> Script[Login | None]:
 
 def drop_login(digest: str) -> Script[None]:
     yield "delete_login", {"digest": digest}
+    yield wake(f"{LOGIN_TOPIC}{digest}")
 
 
 class KeyRights(Struct, frozen=True, kw_only=True, omit_defaults=True):
