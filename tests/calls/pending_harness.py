@@ -24,6 +24,7 @@ from jackfield.calls.answers import Answers
 from jackfield.calls.events import CallEvent
 from jackfield.calls.executor import Executor
 from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.recovery import Recovery
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.requests import CallRequest
 from jackfield.calls.sweeper import Sweeper
@@ -214,7 +215,13 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
         logins=logins or NoLogins(),
     )
     sweeper = Sweeper(
-        store=store, pipeline=pipeline, executor=executor, answers=answers, servers=servers, gateway_id=gateway_id
+        store=store,
+        pipeline=pipeline,
+        executor=executor,
+        answers=answers,
+        servers=servers,
+        recovery=Recovery(store=store, catalog=catalog, executor=executor, gateway_id=gateway_id),
+        gateway_id=gateway_id,
     )
     return PendingHarness(
         id=gateway_id,

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from jackfield.calls import transactions as call_tx
+from jackfield.calls.recovery import Recovery
 from jackfield.calls.requests import CallRequest
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.errors import (
@@ -445,7 +446,8 @@ async def test_an_orphan_is_interrupted_unless_it_may_run_again(harness: Harness
     changed = orphan(tool_version="another", idempotent=True)
     for call in (once, again, tired, gone, changed):
         await harness.store.write(partial(call_tx.start_call, call))
-    assert await harness.executor.recover() == 5
+    recovery = Recovery(store=harness.store, catalog=harness.catalog, executor=harness.executor, gateway_id="gw_test")
+    assert await recovery.recover() == 5
     repeated = await call_with_status(harness, again.id, CallStatus.COMPLETED)
     assert repeated.attempt == 2
     assert gate.runs == 1

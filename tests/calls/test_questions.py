@@ -201,7 +201,7 @@ async def test_after_a_crash_the_call_is_interrupted_and_nobody_is_asked_any_mor
         partial(gateway_tx.enter, "gw_next", is_shared=harness.store.is_shared)
     )  # the first is dead by that
     survivor = another_gateway(harness, "gw_next")
-    await survivor.executor.recover()
+    await survivor.sweeper.recover()
     ended = await harness.record(asker)
     assert (ended.status, ended.error and ended.error.code) == (CallStatus.FAILED, "interrupted")
     assert (await harness.record(question.id)).status is CallStatus.CANCELLED

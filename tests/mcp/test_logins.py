@@ -85,6 +85,25 @@ async def test_a_client_that_takes_no_urls_gets_the_link_in_the_result_and_the_o
         assert (done.structured_content, len(server.acted)) == ({"booked": 1}, 1)
 
 
+@requirement("ID-login-mcp")
+async def test_a_login_that_is_done_before_the_client_is_back_is_not_lost_on_it(tmp_path: Path) -> None:
+    """At 2026-07-28 the question ends the client's request: whatever happens meanwhile waits for the next one."""
+    async with login_scene(tmp_path) as (scene, server):
+        call = {"name": "book", "arguments": {"n": 1}}
+        asked = (await scene.ask("tools/call", call, key=CALLER, meta={CAPABILITIES: URLS})).json()["result"]
+        assert asked["resultType"] == "input_required"
+        question = asked["inputRequests"]["login"]["params"]
+        assert question["mode"] == "url"
+        await logged_in(scene, server, "caller")
+        done = question["url"].rpartition("/")[2]
+        assert (await scene.gateway.pipeline.wait(done, seconds=10)).status is CallStatus.COMPLETED
+        back = {**call, "requestState": asked["requestState"], "inputResponses": {"login": {"action": "accept"}}}
+        told = (await scene.ask("tools/call", back, key=CALLER, meta={CAPABILITIES: URLS})).json()["result"]
+        assert told["structuredContent"] == {"booked": 1}
+        again = (await scene.ask("tools/call", call, key=CALLER)).json()["result"]
+        assert again["_meta"]["jackfield/callId"] != done, "the outcome has arrived, so this is a new call"
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_person_may_decline_and_the_call_waits_on(tmp_path: Path, mode: str) -> None:
     async def answer(_context: ClientRequestContext, _params: ElicitRequestParams) -> ElicitResult:
@@ -139,9 +158,12 @@ async def test_a_client_that_gives_up_waiting_leaves_the_call_and_its_link(tmp_p
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
         await scene.post(cancel, key=CALLER, headers=session)
         assert len(await waiting_calls(scene)) == 1, "the person may be at the login by now"
+        waiting.cancel()
+        await asyncio.wait((waiting,))
         await logged_in(scene, server, "caller")
-        await waiting
-        assert len(server.acted) == 1
+        again = await scene.post({**body, "id": 8}, key=CALLER, headers=session)
+        assert again.json()["result"]["structuredContent"] == {"booked": 1}
+        assert len(server.acted) == 1, "who calls again gets what nobody has taken"
 
 
 async def waiting_calls(scene: Scene) -> list[str]:

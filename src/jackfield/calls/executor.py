@@ -21,9 +21,9 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvents
 from jackfield.calls.login_waits import LoginWaits, OpenLogin
-from jackfield.calls.messages import bad_result, broken_tool, cancelled, interrupted, question_closed, timed_out
+from jackfield.calls.messages import bad_result, broken_tool, cancelled, interrupted, timed_out
 from jackfield.calls.permissions import may_stop
-from jackfield.calls.questions import OpenQuestions, is_question, patience_of
+from jackfield.calls.questions import OpenQuestions, patience_of
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
@@ -49,7 +49,6 @@ log = logging.getLogger("jackfield.calls")
 
 SHORT_SECONDS = 0.05
 """A bare call that ends within this is written once, when it is over; a longer one has its row by then."""
-MAX_ATTEMPTS = 3
 LONGEST_TRACE = 8_000
 """Characters of a traceback that are kept: its end, which has the cause."""
 ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
@@ -140,7 +139,7 @@ class Executor:
     def tell_over(self, call: Call) -> None:
         """A call that was over when it was put on record, such as a built-in tool's in a step."""
         self.events.tell(events.STARTED, call)
-        self._tell_settled(call)
+        self.tell_settled(call)
 
     async def execute_unrecorded(
         self, call: Call, entry: Entry, arguments: dict[str, object], *, principal: Principal
@@ -413,60 +412,8 @@ class Executor:
         if running is not None:
             running.stop()
 
-    async def recover(self) -> int:
-        """Recover calls whose gateway died while it ran them: idempotent ones run again, the others are interrupted."""
-        # T6
-        recovered = 0
-        while orphans := await self._store.read(call_tx.orphaned_calls):
-            for call in orphans:
-                await self._recover_one(call)
-            recovered += len(orphans)
-        while parked := await self._store.read(call_tx.orphaned_parks):
-            for call in parked:
-                await self._end_parked(call)
-            recovered += len(parked)
-        return recovered
-
-    async def _end_parked(self, call: Call) -> None:
-        """What a dead gateway held: nobody can go on with the call, so nobody waits for the answer to its question."""
-        assert call.owner is not None
-        if is_question(call):
-            moved = await self._store.write(partial(call_tx.settle_cancelled, call.id, question_closed(call.id)))
-        else:
-            moved = await self._store.write(
-                partial(call_tx.settle_parked, call.id, interrupted(call.id), owner=call.owner)
-            )
-        if moved.moved and moved.call is not None:
-            self._tell_settled(moved.call)
-
-    async def _recover_one(self, call: Call) -> None:
-        entry = self._catalog.used_by(call)
-        if entry is not None and entry.version != call.tool_version:
-            entry = None  # not the tool that was asked for any more
-        if call.idempotent and call.attempt < MAX_ATTEMPTS and entry is not None:
-            moved = await self._store.write(
-                partial(call_tx.reclaim, call.id, owner=self._gateway_id, seen=call.attempt)
-            )
-            if moved.moved and moved.call is not None:
-                # The key that asked may be gone by now; a repeat asks nobody else for anything.
-                nobody = Principal(name=call.principal, scopes=frozenset())
-                self.begin(moved.call, entry, principal=nobody)
-            return
-        outcome = interrupted(call.id)
-        moved = await self._store.write(
-            partial(
-                call_tx.settle_executed,
-                call.id,
-                outcome,
-                attempt=call.attempt,
-                duration_ms=None,
-                large_result=self._store.large_result,
-            )
-        )
-        if moved.moved and moved.call is not None:
-            self._tell_settled(moved.call)
-
-    def _tell_settled(self, call: Call) -> None:
+    def tell_settled(self, call: Call) -> None:
+        """A call was settled by somebody else than its executor."""
         self.counters.count(call)
         self.events.tell(events.SETTLED, call)
 

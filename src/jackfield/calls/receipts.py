@@ -57,6 +57,8 @@ class StreamedCall:
         self._pipeline = pipeline
         self._gone = asyncio.Event()
         self._owed: Call | None = None
+        self.late: Call | None = None
+        """A call whose outcome the client has waited for beyond the answer that it was due at first."""
 
     async def make(self, request: CallRequest, *, call_id: str) -> Call:
         request = msgspec.structs.replace(request, client_gone=self._gone.wait)
@@ -70,13 +72,16 @@ class StreamedCall:
     @property
     def is_owed(self) -> bool:
         """Whether somebody must know if the answer arrives."""
-        return self._owed is not None
+        return self._owed is not None or self.late is not None
 
     async def sent(self) -> None:
         """The last message is on its way."""
         call, self._owed = self._owed, None
         if call is not None:
             await self._pipeline.sent(call)
+        late, self.late = self.late, None
+        if late is not None:
+            await self._pipeline.collected(late)
 
     async def end(self) -> None:
         """The stream is over. What was not sent goes to the inbox; what is not there yet will."""

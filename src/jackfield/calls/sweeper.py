@@ -15,6 +15,7 @@ from jackfield.calls.answers import Answers
 from jackfield.calls.executor import Executor
 from jackfield.calls.messages import expired, timed_out
 from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.recovery import Recovery
 from jackfield.calls.tool_servers import ToolServers
 from jackfield.calls.transactions import Moved
 from jackfield.model.call import Call
@@ -39,6 +40,7 @@ class Sweeper:
         executor: Executor,
         answers: Answers,
         servers: ToolServers,
+        recovery: Recovery,
         gateway_id: str,
     ) -> None:
         self._store = store
@@ -46,7 +48,12 @@ class Sweeper:
         self._executor = executor
         self._answers = answers
         self._servers = servers
+        self._recovery = recovery
         self._gateway_id = gateway_id
+
+    async def recover(self) -> int:
+        """Take over what dead gateways ran; how many calls."""
+        return await self._recovery.recover()
 
     async def sweep(self) -> None:
         """Flip, expire, time out, take over and give; in this order, so that what is decided first is told first.
@@ -82,7 +89,7 @@ class Sweeper:
         buried = await self._store.write(partial(gateway_tx.bury_late, besides=self._gateway_id))
         if buried:
             log.warning("gateways that did not answer any more were declared dead: %s", ", ".join(buried))
-        await self._executor.recover()
+        await self.recover()
         await self._servers.release()
 
     async def _each(self, query: str, act: Callable[[str], Awaitable[Moved]], *, tells: bool = True) -> None:

@@ -26,6 +26,7 @@ from jackfield.calls.executor import Executor
 from jackfield.calls.login_transactions import call_that_waits
 from jackfield.calls.operations import Operations
 from jackfield.calls.pipeline import Pipeline
+from jackfield.calls.recovery import Recovery
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
@@ -214,6 +215,7 @@ class Gateway:
             executor=self._executor,
             answers=self.answers,
             servers=self.servers,
+            recovery=Recovery(store=self.store, catalog=self.catalog, executor=self._executor, gateway_id=self.id),
             gateway_id=self.id,
         )
         tool_search = ToolSearch(self.catalog, above=settings.mcp.models_search_above)
@@ -281,7 +283,7 @@ class Gateway:
         await self.source_registry.settled(within=OPEN_SECONDS, kinds=OWN_KINDS)
         await self._take_listings()
         self.pinning.free_names({status.name: status for status in self.source_registry.statuses()})
-        recovered = await self._executor.recover()
+        recovered = await self._sweeper.recover()
         if recovered:
             log.warning("took over %d calls that were running when the last gateway stopped", recovered)
         # Before anything is served: what is answered from now on must find everything taken over.

@@ -24,7 +24,7 @@ from jackfield.model.principal import Principal
 from jackfield.model.tool import Tool
 from jackfield.protocol.jsonrpc import SERVER_ERROR, RpcError
 from jackfield.protocol.mcp import URL_REQUIRED
-from jackfield.sources.client import CallerClient, ElicitAnswer, ElicitRequest
+from jackfield.sources.client import AskClient, CallerClient, ElicitAnswer, ElicitRequest
 
 LOGIN_SECONDS = 600.0
 """How long a request stays open for a person who has opened the link."""
@@ -53,21 +53,31 @@ class LoginPrompts:
             raise url_required(message, url, call.id)
         exchange.on_cancel = None  # the person may be at the login now, which ends with the call
         question = ElicitRequest(message=message, url=url, id=call.id, key=_QUESTION)
-        left = asyncio.create_task(self._pipeline.wait(call.id, seconds=LOGIN_SECONDS))
-        asking = asyncio.ensure_future(client.ask((question,)))
-        try:
-            await asyncio.wait((left, asking), return_when=asyncio.FIRST_COMPLETED)
-            if not left.done() and not _is_accepted(asking.result()):
-                return call
-            ended = await left
-        finally:
-            asking.cancel()
-            left.cancel()
+        ended = await self._ask_and_wait(client.ask, question, call, comes_back=caller.is_modern)
         if ended.status.is_final:
             if client.opened is not None:
                 client.opened(call.id)
-            await self._pipeline.collected(ended)
+            if exchange.receipt is not None:
+                exchange.receipt.late = ended
         return ended
+
+    async def _ask_and_wait(self, ask: AskClient, question: ElicitRequest, call: Call, *, comes_back: bool) -> Call:
+        """The call when it is over, or as it is when the person does not want to log in, or takes too long.
+
+        `comes_back`: the client has been answered with the question, and nothing reaches it before it is back.
+        """
+        over = asyncio.create_task(self._pipeline.wait(call.id, seconds=LOGIN_SECONDS))
+        asking = asyncio.ensure_future(ask((question,)))
+        try:
+            if comes_back:
+                await asyncio.wait((asking,), timeout=LOGIN_SECONDS)
+            else:
+                await asyncio.wait((over, asking), return_when=asyncio.FIRST_COMPLETED)
+            is_wanted = asking.done() and _is_accepted(asking.result())
+            return await over if is_wanted or over.done() else call
+        finally:
+            asking.cancel()
+            over.cancel()
 
     def result(self, call: Call, tool: Tool, caller: Caller) -> bytes:
         """The result for a client whose call waits on: where its person logs in, and what to do then."""
