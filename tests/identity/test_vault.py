@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from jackfield.cli.doctor import check_vault
 from jackfield.errors import ConfigError, Conflict, Unavailable
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.server import build_app
@@ -200,3 +201,25 @@ async def test_over_http_and_the_sdk_it_says_how_it_stands_and_nothing_of_what_i
         async with Client("http://localhost:8420", KEY, transport=transport) as sdk:
             assert (await sdk.vault.rotate()).resealed == 2
             assert (await sdk.vault.status()).old == 0
+
+
+async def test_doctor_says_how_it_stands_and_makes_nothing(tmp_path: Path) -> None:
+    async def found(settings: Settings) -> tuple[str, str]:
+        store = open_store(settings.store_url, folder=settings.folder, data=settings.data)
+        await store.open()
+        try:
+            (finding,) = await check_vault(settings, store)
+        finally:
+            await store.close()
+        return finding.level.value, finding.message
+
+    assert await found(settings_of(tmp_path)) == ("ok", "not needed: no source has auth")
+    async with vault_on(settings_of(tmp_path, key=OLD)) as (vault, store):
+        await keep(vault, store, "a", "kept")
+    assert await found(settings_of(tmp_path, key=OLD)) == ("ok", "2 secrets, AES-256-GCM, key in JACKFIELD_VAULT_KEY")
+    level, said = await found(settings_of(tmp_path, key=f"{NEW},{OLD}"))
+    assert (level, "2 are sealed with an old key" in said) == ("warning", True)
+    level, said = await found(settings_of(tmp_path, key=NEW))
+    assert (level, "a key that is not here" in said) == ("fault", True)
+    assert (await found(settings_of(tmp_path)))[0] == "fault"
+    assert not (tmp_path / ".jackfield" / "vault.key").exists()
