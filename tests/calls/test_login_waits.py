@@ -331,6 +331,7 @@ async def test_an_agents_call_is_told_by_the_inbox_once(tmp_path: Path) -> None:
         await harness.ended(call.id)
         await harness.sweep()
         assert await harness.inbox("ada") == [(f"tr:{call.id}", {"booked": 1})]
+        assert (await harness.call("book", {"n": 1}, agent="ada")).id != call.id, "that outcome was for the inbox"
 
 
 async def test_a_tool_that_calls_such_a_tool_is_told_that_it_waits(tmp_path: Path) -> None:

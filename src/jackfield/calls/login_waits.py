@@ -89,6 +89,8 @@ class LoginWaits:
         earlier = await self._store.read(partial(login_tx.joined_call, digest))
         if earlier is None or earlier.status is CallStatus.PENDING_LOGIN:
             return earlier
+        if earlier.agent is not None:
+            return None  # its outcome goes to the inbox
         if not earlier.status.is_final:
             earlier = await wait_until_final(self._store, earlier.id, seconds=earlier.timeout_ms / 1000)
             await self.collected(earlier)
