@@ -49,7 +49,7 @@ FULL = Counts(
     tasks=200,
     cuts=500,
     logins=1_000,
-    expiries=10,
+    expiries=5,
     login_kills=50,
 )
 SMALL = Counts(

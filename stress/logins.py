@@ -41,6 +41,8 @@ SETTLES_WITHIN = 60.0
 """A dead gateway's lease is over after 15 s, then the others take over."""
 OVER_MCP = 0.5
 """The share of calls that are made at `/mcp`, with a token; the others are made with a key."""
+BETWEEN_SECONDS = 11.0
+"""A login whose fresh tokens are refused again within 10 s is over, so expiries are further apart."""
 VERSION = "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}}
 FINAL = ("completed", "failed", "rejected", "expired", "cancelled")
@@ -219,6 +221,8 @@ async def expire_under_load(store_url: str, folder: Path, *, rounds: int, seed: 
         await ada.connect()
         await _is_offered(ada, gateways)
         for number in range(rounds):
+            if number:
+                await asyncio.sleep(BETWEEN_SECONDS)
             server.expire()
             before = server.seen.refreshes
             texts = [f"ada {number} {each}" for each in range(200)]
