@@ -60,6 +60,7 @@ async def test_the_streams_of_a_key_end_with_it(url: str, end: str) -> None:
             await ended(answer)
         for socket in sockets:
             await socket.wait_closed()
+            assert socket.close_code in (1001, 1008)
         lines = others.aiter_lines()
         await anext(lines)
         still_open = asyncio.ensure_future(anext(lines))

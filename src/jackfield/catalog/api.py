@@ -24,13 +24,12 @@ from jackfield.http.response import (
 )
 from jackfield.http.routing import SSE_MEDIA, HeaderParameter, ResponseSpec, Route, SocketRoute
 from jackfield.http.sse import Comment, EventMessage, EventStream
-from jackfield.http.streams import next_of, stop
+from jackfield.http.streams import GOING_AWAY, next_of, stop
 from jackfield.model.principal import Principal
 from jackfield.model.trace_context import CLUSTER_HEADER
 from jackfield.protocol.manifest import CACHE_HEADERS, etag_matches
 from jackfield.store.gateways import Cluster
 
-GOING_AWAY = 1001
 _CLUSTER_ID = CLUSTER_HEADER.encode()
 _CACHE_HEADERS = tuple((name.encode(), value.encode()) for name, value in CACHE_HEADERS)
 
@@ -128,8 +127,8 @@ class CatalogApi:
                     break
                 await send({"type": "websocket.send", "text": encode(message).decode()})
                 coming = asyncio.ensure_future(next_of(messages))
-            if gone.cancelled() or not gone.done():
-                await send({"type": "websocket.close", "code": GOING_AWAY})
+            if (code := request.streams.close_code(gone) if gone.done() else GOING_AWAY) is not None:
+                await send({"type": "websocket.close", "code": code})
         finally:
             await stop(coming)
             await request.streams.release(gone)

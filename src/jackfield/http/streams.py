@@ -17,6 +17,9 @@ from jackfield.model.principal import Principal
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+GOING_AWAY, POLICY_VIOLATION = 1001, 1008
+"""Why a WebSocket is closed (RFC 6455): the server stops, or its principal may not go on."""
+
 
 class _Open:
     """What is open at one server."""
@@ -73,6 +76,12 @@ class Streams:
         except asyncio.CancelledError:
             if asyncio.current_task() not in self._open.ended:
                 raise
+
+    def close_code(self, watch: asyncio.Task[None]) -> int | None:
+        """The code to close a WebSocket with after `watch` is done; None: the client has closed it."""
+        if watch in self._open.ended:
+            return POLICY_VIOLATION
+        return GOING_AWAY if watch.cancelled() else None
 
     def end(self, names: AbstractSet[str]) -> None:
         """End the streams of these principals, and of sessions that act for them, as if they had hung up."""

@@ -24,7 +24,6 @@ from jackfield.responses.run import ENDS_WITHIN, FrameQueue, RunningResponse
 from jackfield.responses.service import ResponseService
 
 CREATE = "response.create"
-GOING_AWAY = 1001
 WAITING = 8
 """Requests that may wait for their turn; then the connection is read no further."""
 QUIET = 3600.0
@@ -63,8 +62,8 @@ class ResponseSocket:
             while await _either(coming, gone):
                 await connection.answer(coming.result())
                 coming = asyncio.ensure_future(incoming.get())
-            if gone.cancelled():
-                await send({"type": "websocket.close", "code": GOING_AWAY})
+            if (code := request.streams.close_code(gone)) is not None:
+                await send({"type": "websocket.close", "code": code})
         finally:
             await stop(coming)
             await request.streams.release(gone)
