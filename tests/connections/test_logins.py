@@ -248,6 +248,9 @@ async def test_a_revoked_key_loses_its_logins_and_its_name_brings_none(tmp_path:
         place.keys["eve"] = made.json()["key"]
         await place.log_in("eve")
         assert not place.gateway.connections.is_missing("far", "eve")
+        taken = await place.client.post("/api/v1/keys", json={"name": "eve"}, headers=place.headers("admin"))
+        assert taken.status_code == 409
+        assert not place.gateway.connections.is_missing("far", "eve")  # nothing happened
         await place.client.delete("/api/v1/keys/eve", headers=place.headers("admin"))
         assert place.gateway.connections.is_missing("far", "eve")
         await place.client.post("/api/v1/keys", json={"name": "eve"}, headers=place.headers("admin"))

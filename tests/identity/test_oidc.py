@@ -176,6 +176,36 @@ async def test_an_email_that_is_not_verified_matches_nothing(scene: Scene, verif
     await scene.refused(403, "you have no role at this gateway")
 
 
+@requirement("ID-roles-verified-email")
+@pytest.mark.parametrize(
+    "email",
+    [
+        f"{'e' * 187}@boss.example.evil.example",  # 200 characters of it end with the domain of a role
+        "eve@boss.exam\u200bple",
+        " eve@boss.example",
+        "eve@\N{KELVIN SIGN}.example",
+    ],
+)
+async def test_an_email_that_only_looks_like_one_of_a_role_matches_nothing(tmp_path: Path, email: str) -> None:
+    more = '[auth.roles.k]\nemails = ["*@k.example", "*@boss.example"]\nscopes = ["admin"]'
+    async with (
+        signing_provider() as provider,
+        make(tmp_path, config(provider, more=more)) as gateway,
+        browser_of(gateway) as browser,
+    ):
+        provider.claims = {"sub": "eve", "name": "Eve", "email": email, "email_verified": True}
+        await Scene(gateway, provider, browser).refused(403, "you have no role at this gateway")
+
+
+@requirement("ID-roles-verified-email")
+async def test_one_email_that_is_verified_verifies_no_other(scene: Scene) -> None:
+    scene.provider.claims = {"sub": "eve", "email": "eve@boss.example"}
+    scene.provider.userinfo = {"name": "Eve", "email": "eve@evil.example", "email_verified": True}
+    await scene.refused(403, "you have no role at this gateway")
+    scene.provider.userinfo["email"] = "eve@boss.example"
+    assert (await scene.sign_in()).status_code == 303
+
+
 @requirement("ID-roles-none")
 async def test_a_person_without_a_role_is_told_so_and_ends_what_they_had(scene: Scene) -> None:
     assert (await scene.sign_in()).status_code == 303
@@ -197,6 +227,28 @@ async def test_a_lost_role_takes_effect_at_the_next_login(scene: Scene) -> None:
     assert scene.browser.cookies["jackfield"] != first
     assert (await scene.browser.get("/api/v1/users")).status_code == 403
     assert (await scene.browser.get("/api/login")).json()["roles"] == ["staff"]
+
+
+@requirement("ID-oidc-other-issuer")
+async def test_the_same_subject_of_another_provider_is_somebody_else(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/jackfield.db"
+    async with signing_provider() as first, signing_provider() as second:
+        async with make(tmp_path, config(first), store=store) as gateway, browser_of(gateway) as browser:
+            assert (await Scene(gateway, first, browser).sign_in()).status_code == 303
+            cookie = browser.cookies["jackfield"]
+        async with make(tmp_path, config(second), store=store) as gateway, browser_of(gateway) as other:
+            ended: list[str] = []
+
+            async def forget(name: str) -> None:
+                ended.append(name)
+
+            gateway.principals.people._end_logins = forget
+            assert (await Scene(gateway, second, other).sign_in()).status_code == 303
+            assert ended == ["user:ada"]  # logins at sources were the other one's
+            assert (await other.get("/api/login")).status_code == 200
+            async with browser_of(gateway) as browser:
+                browser.cookies["jackfield"] = cookie
+                assert (await browser.get("/api/login")).status_code == 401
 
 
 @requirement("ID-oidc-groups-claim")

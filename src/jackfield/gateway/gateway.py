@@ -365,8 +365,14 @@ class Gateway:
 
     def _identity(self) -> tuple[Principals, OAuthFront]:
         settings, store, groups = self.settings, self.store, self.groups
-        end_calls = self.pipeline.cancel_waiting
-        people = People(settings.oidc, settings.roles, store, groups=groups, end_calls=end_calls)
+        people = People(
+            settings.oidc,
+            settings.roles,
+            store,
+            groups=groups,
+            end_calls=self.pipeline.cancel_waiting,
+            end_logins=self.connections.forget_principal,
+        )
         principals = Principals(self.keyring, people, on_ended=self.catalog.let_go)
         return principals, OAuthFront(
             settings, store=store, principals=principals, groups=groups, outgoing=self.outgoing

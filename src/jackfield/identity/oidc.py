@@ -124,15 +124,14 @@ class OidcProvider:
             claims = await self._issuer.verify(tokens.id_token, audience=self.settings.client_id)
             self._check_claims(claims, begun)
             if self._lacks_something(claims):
-                claims = await self._user_info(tokens.access_token, metadata, subject=claims["sub"]) | claims
+                claims = together(await self._user_info(tokens.access_token, metadata, subject=claims["sub"]), claims)
         return self.person(claims)
 
     def person(self, claims: Mapping[str, Any]) -> Person:
         """Whom these claims are about, and the roles that they have by them."""
         subject = claims["sub"]
         email = _text(claims.get("email"))
-        is_verified = claims.get("email_verified")
-        verified = (email or None) if is_verified is True or is_verified == "true" else None
+        verified = verified_email(claims)
         groups = groups_in(claims, self.settings.groups_claim)
         names = (claims.get("name"), claims.get("preferred_username"), email, subject)
         return Person(
@@ -293,8 +292,27 @@ def groups_in(claims: Mapping[str, Any], claim: str) -> list[str] | None:
     return [group for group in listed[:MOST_GROUPS] if isinstance(group, str)]
 
 
+def together(info: Mapping[str, Any], claims: Mapping[str, Any]) -> dict[str, Any]:
+    """Userinfo with the claims of the id token over it. That an email is verified counts for that email only."""
+    said = {**info, **claims}
+    about = [one for one in (claims, info) if one.get("email") == said.get("email") and "email_verified" in one]
+    return said | {"email_verified": about[0]["email_verified"] if about else False}
+
+
+def verified_email(claims: Mapping[str, Any]) -> str | None:
+    """The email, if the issuer verified it. One that could only be shown cut or cleaned would be another's, so none."""
+    email, is_verified = claims.get("email"), claims.get("email_verified")
+    is_plain = isinstance(email, str) and 0 < len(email) <= LONGEST_NAME and email == _text(email)
+    return email if is_plain and (is_verified is True or is_verified == "true") else None
+
+
+def is_subject(subject: object) -> bool:
+    """Whether this can be the `sub` of a person."""
+    return isinstance(subject, str) and 0 < len(subject) <= LONGEST_SUB and subject.isprintable()
+
+
 def _check_subject(subject: object) -> None:
-    if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUB or not subject.isprintable():
+    if not is_subject(subject):
         raise Unauthenticated("The provider's token names nobody that can be signed in. Ask whoever runs it.")
 
 

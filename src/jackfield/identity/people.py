@@ -47,13 +47,17 @@ class People:
         *,
         groups: GroupBook,
         end_calls: Callable[[str], Awaitable[None]],
+        end_logins: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`end_calls`: cancels what a principal has waiting, once they are signed out everywhere."""
+        """`end_calls`: cancels what a principal has waiting, once they are signed out everywhere; `end_logins` forgets
+        their logins at sources.
+        """
         self._issuer = None if oidc is None else oidc.issuer
         self._roles = roles
         self._store = store
         self._groups = groups
         self._end_calls = end_calls
+        self._end_logins = end_logins
         self._known: dict[str, _Known] = {}
         self._changed: set[str] = set()
         self._reads_all = False
@@ -82,6 +86,10 @@ class People:
 
     async def sign_in(self, person: Person, login_digest: str) -> User:
         """Keep who signed in, with what they may do now, and the login that it opened."""
+        before = self.user(person.id)
+        if before is not None and before.issuer != person.issuer:  # somebody else, of an earlier [auth.oidc]
+            await self._end_calls(person.id)
+            await self._end_logins(person.id)
         user = await self._store.write(
             partial(people_tx.sign_in, person, login_digest, lifetime_ms=LIFETIME_SECONDS * 1000)
         )

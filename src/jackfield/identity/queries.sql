@@ -60,10 +60,12 @@ WHERE kind = :kind AND id = :id AND sealed = :before
 RETURNING id
 
 -- name: put_user
+-- The same id of another issuer is another person, to whom nothing belongs that was signed in before.
 INSERT INTO users (id, issuer, name, email, roles, signed_in_at, created_at)
 VALUES (:id, :issuer, :name, :email, :roles, clock_ms(), clock_ms())
 ON CONFLICT (id) DO UPDATE SET issuer = excluded.issuer, name = excluded.name, email = excluded.email,
-    roles = excluded.roles, signed_in_at = excluded.signed_in_at, signed_out_at = NULL
+    roles = excluded.roles, signed_in_at = excluded.signed_in_at, signed_out_at = NULL,
+    sign_outs = users.sign_outs + CASE WHEN users.issuer = excluded.issuer THEN 0 ELSE 1 END
 RETURNING *
 
 -- name: sign_out_user

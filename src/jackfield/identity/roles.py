@@ -3,6 +3,7 @@
 Above: `people.py`, and whoever takes tokens of an issuer. Below: the settings. Pure.
 """
 
+import string
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
@@ -10,6 +11,7 @@ from jackfield.model.principal import GroupBook, GroupLimit, Principal
 from jackfield.settings.identity import RoleSettings
 
 EVERYBODY = "*"
+_LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 
 
 def roles_for(roles: Mapping[str, RoleSettings], *, groups: Iterable[str], email: str | None) -> list[str]:
@@ -21,7 +23,12 @@ def roles_for(roles: Mapping[str, RoleSettings], *, groups: Iterable[str], email
 def _is_for(role: RoleSettings, groups: frozenset[str], email: str | None) -> bool:
     if EVERYBODY in role.groups or not groups.isdisjoint(role.groups):
         return True
-    return email is not None and any(fnmatchcase(email.lower(), glob.lower()) for glob in role.emails)
+    return email is not None and any(fnmatchcase(_folded(email), _folded(glob)) for glob in role.emails)
+
+
+def _folded(email: str) -> str:
+    """ASCII letters count in either case. Others do not: some of them have an ASCII letter as their lower case."""
+    return email.translate(_LOWER)
 
 
 def role_principal(

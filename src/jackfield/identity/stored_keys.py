@@ -67,13 +67,13 @@ class StoredKeys:
         self._require_free(name)
         if len(self._keyring.stored) >= MOST_KEYS:
             raise Conflict(f"There are {MOST_KEYS:,} keys already. Revoke some.")
-        await self._end_logins(name)  # of a key of that name in an earlier config
         key = new_secret()
         lasts_ms = None if seconds is None else seconds * 1000
         script = partial(add_key, name, digest_of(key), rights, lasts_ms=lasts_ms, created_by=created_by)
         stored = await self._store.write(script)
         if stored is None:
             raise Conflict(f"There is a key '{name}' already. Choose another name, or rotate it.", param="name")
+        await self._end_logins(name)  # of a key of that name in an earlier config
         await self.reload()
         return NewKey(stored=stored, key=key)
 

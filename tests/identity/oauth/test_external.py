@@ -70,7 +70,7 @@ async def test_nobody_without_a_role_gets_in(tmp_path: Path) -> None:
         unknown: list[dict[str, Any]] = [
             {},
             {"email": "a@example.org"},
-            {"email": "a@example.org", "email_verified": "true"},
+            {"email": "a@example.org", "email_verified": "false"},
         ]
         for claims in unknown:
             refused = await front.mcp(issuer.token(aud=AUDIENCE, **claims))

@@ -16,6 +16,7 @@ from jackfield.identity.keys import digest_of
 from jackfield.identity.oauth.addresses import Addresses
 from jackfield.identity.oauth.grants import narrowed
 from jackfield.identity.oauth.types import SCOPES
+from jackfield.identity.oidc import groups_in, is_subject, verified_email
 from jackfield.identity.people import USER_PREFIX, People
 from jackfield.identity.roles import role_principal, roles_for
 from jackfield.model.principal import GroupBook, Principal
@@ -23,8 +24,6 @@ from jackfield.settings.identity import RoleSettings
 
 REMEMBER_SECONDS = 60.0
 MOST_REMEMBERED = 10_000
-MOST_GROUPS = 1_000
-LONGEST_SUBJECT = 200
 _JWT_START = b"eyJ"
 
 
@@ -87,9 +86,10 @@ class ExternalTokens:
 
     def _principal_of(self, claims: dict[str, Any]) -> Principal:
         subject = claims.get("sub")
-        if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
+        if not is_subject(subject):
             raise Forbidden("The token does not say whose it is ('sub').")
-        held = roles_for(self._roles, groups=_groups_in(claims, self._groups_claim), email=_email_in(claims))
+        groups = groups_in(claims, self._groups_claim) or ()
+        held = roles_for(self._roles, groups=groups, email=verified_email(claims))
         principal = role_principal(f"{USER_PREFIX}{subject}", held, self._roles, groups=self._groups)
         if principal is None:
             raise Forbidden(
@@ -104,19 +104,3 @@ def _scopes_in(claims: dict[str, Any]) -> set[str]:
     given = claims.get("scope", claims.get("scp", ""))
     words = given.split() if isinstance(given, str) else given if isinstance(given, list) else []
     return {word for word in words if isinstance(word, str)} & SCOPES.keys()
-
-
-def _groups_in(claims: dict[str, Any], path: str) -> list[str]:
-    found: Any = claims.get(path)
-    if found is None:
-        found = claims
-        for name in path.split("."):
-            found = found.get(name) if isinstance(found, dict) else None
-    values = found if isinstance(found, list) else [found]
-    return [value for value in values[:MOST_GROUPS] if isinstance(value, str)]
-
-
-def _email_in(claims: dict[str, Any]) -> str | None:
-    """The email, if the issuer verified it."""
-    email = claims.get("email")
-    return email if isinstance(email, str) and claims.get("email_verified") is True else None
