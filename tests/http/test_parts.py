@@ -4,16 +4,17 @@ import pytest
 from msgspec import Raw
 
 from jackfield.calls.api import parse_statuses
-from jackfield.calls.counters import BUCKETS_MS, MOST_SOURCES, MOST_TOOLS, Counters, Durations
+from jackfield.calls.counters import MOST_CODES, MOST_PRINCIPALS, MOST_SOURCES, MOST_TOOLS, Counters
 from jackfield.calls.execute_api import wants_events
 from jackfield.errors import STATUS, BadRequest, Refused, Unavailable
-from jackfield.gateway.health import metrics_text
+from jackfield.gateway.metrics import calls_lines, source_lines
 from jackfield.http.hosts import Hosts
 from jackfield.http.openapi import error_statuses, openapi_document
 from jackfield.http.request import headers_of
 from jackfield.http.routing import Route
 from jackfield.identity.authentication import key_in, login_cookie, login_in
 from jackfield.model.call import Call, CallStatus
+from jackfield.model.durations import BUCKETS_MS, Durations
 from jackfield.model.text import iso_time
 from jackfield.protocol.errors import MethodNotAllowed, http_status
 from jackfield.protocol.manifest import etag_matches
@@ -143,13 +144,14 @@ def test_the_document_has_every_status_of_a_route(door: Route) -> None:
 
 def test_figures_are_cumulative_in_seconds_and_escaped() -> None:
     counters = Counters()
-    counters.calls['to"ol\\', "s\n", "completed"] = 3
+    for _ in range(3):
+        counters.refuse("disabled", principal="ada", tool='to"ol\\', source="s\n")
     durations = counters.durations["t", "s"] = Durations()
     for milliseconds in (1, 7, 999_999):
         durations.add(milliseconds)
     status = SourceStatus(name="s", kind="files", status=SourceState.DOWN, error="x", tools=4, faults=(), calls=0)
-    lines = metrics_text(counters, [status], shows=lambda _: True).splitlines()
-    assert r'jackfield_calls_total{tool="to\"ol\\",source="s\n",status="completed"} 3' in lines
+    lines = [*calls_lines(counters, shows=lambda _: True, only_for=None), *source_lines([status])]
+    assert r'jackfield_calls_total{tool="to\"ol\\",source="s\n",principal="ada",outcome="refused"} 3' in lines
     buckets = [line for line in lines if line.startswith("jackfield_call_duration_seconds_bucket")]
     assert len(buckets) == len(BUCKETS_MS) + 1
     assert buckets[0].endswith('le="0.001"} 1')
@@ -193,6 +195,22 @@ def test_names_that_callers_invent_make_no_labels() -> None:
     for number in range(MOST_SOURCES + 10):
         count("t", f"s{number}")
     assert len(counters.durations) < MOST_TOOLS + MOST_SOURCES + 5
-    assert counters.calls["(other)", "declared", "completed"] == 10
+    assert counters.calls["(other)", "declared", "ada", "completed"] == 10
     assert ("(other)", "(other)") in counters.durations
     assert sum(counters.calls.values()) == 20 + MOST_TOOLS + 10 + MOST_SOURCES + 10
+
+
+@requirement("OPS-METRICS-bounded")
+def test_neither_principals_nor_codes_nor_their_combinations_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    counters = Counters()
+    for number in range(MOST_PRINCIPALS + 10):
+        counters.refuse("tool_not_found", principal=f"user:{number}")
+    assert counters.calls["(other)", "(other)", "(other)", "refused"] == 10
+    assert counters.refusals == {"tool_not_found": MOST_PRINCIPALS + 10}
+    for number in range(MOST_CODES + 10):
+        counters.refuse(f"code_{number}", principal="ada")
+    assert len(counters.refusals) == MOST_CODES + 1
+    monkeypatch.setattr("jackfield.calls.counters.MOST_SERIES", len(counters.calls))
+    for number in range(10):
+        counters.refuse("rate_limited", principal=f"user:{number}", tool="add", source="local")
+    assert counters.calls["add", "local", "(other)", "refused"] == 10

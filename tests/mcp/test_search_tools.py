@@ -95,7 +95,7 @@ async def test_a_key_finds_only_what_it_may_see(tmp_path: Path) -> None:
 async def test_a_search_is_counted_as_every_call_is_and_leaves_no_record(tmp_path: Path) -> None:
     async with mcp_scene(tmp_path, CONFIG) as scene:
         await search(scene, {"query": "shout"})
-        assert scene.gateway.pipeline.counters.calls == {("search_tools", "builtin", "completed"): 1}
+        assert scene.gateway.pipeline.counters.calls == {("search_tools", "builtin", "admin", "completed"): 1}
         assert scene.gateway.pipeline.counters.running == 0
         listed_calls = await scene.http.get("/api/v1/calls", headers={"x-api-key": KEY})
         assert listed_calls.json()["calls"] == []

@@ -528,7 +528,10 @@ async def test_calls_of_built_in_tools_are_decided_told_and_counted_as_all_other
     assert sorted((event.call_id, event.type) for event in seen) == sorted(
         (call.id, kind) for call in (sent, skipped) for kind in ("call.settled", "call.started")
     )
-    assert counted == {("send_message", "builtin", "failed"): 1, ("skip", "builtin", "completed"): 1}
+    assert counted == {
+        ("send_message", "builtin", "agent:ada", "failed"): 1,
+        ("skip", "builtin", "agent:ada", "completed"): 1,
+    }
 
 
 async def test_arguments_that_a_built_in_tool_does_not_take_are_refused_in_words_for_the_model(tmp_path: Path) -> None:

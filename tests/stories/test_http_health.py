@@ -96,8 +96,8 @@ def test_metrics_count_calls_by_tool_and_status(api: Api) -> None:
     answer = api.ask("GET", "/metrics", key="reader")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     after = samples(answer.text)
-    completed = 'jackfield_calls_total{tool="add",source="local",status="completed"}'
-    failed = 'jackfield_calls_total{tool="boom",source="local",status="failed"}'
+    completed = 'jackfield_calls_total{tool="add",source="local",principal="(other)",outcome="completed"}'
+    failed = 'jackfield_calls_total{tool="boom",source="local",principal="(other)",outcome="failed"}'
     assert after[completed] == before.get(completed, 0) + 1
     assert after[failed] == before.get(failed, 0) + 1
     assert after["jackfield_calls_running"] == 0

@@ -27,6 +27,7 @@ from jackfield.calls.questions import OpenQuestions, patience_of
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
+from jackfield.calls.transactions import Moved
 from jackfield.calls.waiting import wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, LoginNeeded, NotReady, Refused, Unavailable
@@ -151,8 +152,9 @@ class Executor:
         try:
             work = await self._source_registry.execute(entry.tool.source, self._invocation(running, entry, arguments))
             outcome = await self._checked(entry, work)
-        except BaseException:
+        except BaseException as fault:
             self._forget(running)
+            self._count_refusal(call, fault)
             raise
         if isinstance(outcome, Failed):
             return await self.settle(running, outcome)
@@ -223,7 +225,6 @@ class Executor:
         if running.span is not None:
             running.span.settled(parked)
         if moved.moved:
-            self.counters.count(parked)
             self.events.tell(events.PENDING, parked)
         if parked.status.is_final or (running.takes_pending and not running.depth):
             return parked
@@ -247,7 +248,6 @@ class Executor:
         if running.span is not None:
             running.span.settled(parked)
         if is_untold and parked.id == call.id and parked.status is CallStatus.PENDING_LOGIN:
-            self.counters.count(parked)
             self.events.tell(events.PENDING, parked)
         return parked
 
@@ -312,14 +312,16 @@ class Executor:
         if running.trace:
             self._keep_trace(running)
         try:
-            settled = await self._write(running, outcome)
+            moved = await self._write(running, outcome)
         except Exception as fault:
             self._give_up(running, fault)
             raise
+        settled = still_there(moved.call, running.call.id)
         self._forget(running)
         if running.span is not None:
             running.span.settled(settled)
-        self.counters.count(settled)
+        if moved.moved:  # else whoever settled it has counted it, here or at another gateway
+            self.counters.count(settled)
         self.events.tell(events.SETTLED, settled)
         return settled
 
@@ -346,10 +348,12 @@ class Executor:
         script = partial(call_tx.start_call, running.call, age_ms=int(running.age_ms))
         await running.write(partial(self._store.write, script))
 
-    async def _write(self, running: Running, outcome: Done | Failed, *, tries: int = 0) -> Call:
+    async def _write(self, running: Running, outcome: Done | Failed, *, tries: int = 0) -> Moved:
         """Write the outcome, if need be again: a store that is away for a moment must not cost a result."""
         try:
-            return await self._write_once(running, outcome)
+            moved = await self._write_once(running, outcome)
+            # If it is settled after a write that broke off, then most likely by that very write.
+            return moved if not tries else Moved(moved.call, moved=True)
         except NotReady:
             raise  # the store is closed, and will not come back
         except Unavailable as fault:
@@ -361,7 +365,7 @@ class Executor:
         await self._look_at_row(running)
         return await self._write(running, outcome, tries=tries + 1)
 
-    async def _write_once(self, running: Running, outcome: Done | Failed) -> Call:
+    async def _write_once(self, running: Running, outcome: Done | Failed) -> Moved:
         call, duration = running.call, running.age_ms
         if running.writing is None:
             written = self._store.write(
@@ -370,12 +374,12 @@ class Executor:
                 )
             )
             running.writing = written
-            return await written
+            return Moved(await written, moved=True)
         await running.writing
         if running.questions is not None:
             await running.questions.end()
             call = running.call
-        moved = await self._store.write(
+        return await self._store.write(
             partial(
                 call_tx.settle_executed,
                 call.id,
@@ -385,7 +389,6 @@ class Executor:
                 large_result=self._store.large_result,
             )
         )
-        return still_there(moved.call, call.id)
 
     async def cancel(self, call_id: str, *, principal: Principal) -> Call:
         """Stop a call that is not over, wherever it is in its life. One that is over raises."""
@@ -399,10 +402,10 @@ class Executor:
         settled = still_there(moved.call, call_id)
         if not moved.moved:
             raise AlreadyResolved(f"Call '{call_id}' has already ended: it is {settled.status.value}.")
+        self.counters.count(settled)
         if running is not None and running.task is not None and call_id in self._running:
             running.stop()
         else:
-            self.counters.count(settled)
             self.events.tell(events.SETTLED, settled)
         return settled
 
@@ -440,8 +443,15 @@ class Executor:
         """The call comes to nothing here: its source or the store would not have it."""
         self._forget(running)
         running.stop()
+        self._count_refusal(running.call, fault)
         if running.span is not None:
             running.span.broke_off(fault)
+
+    def _count_refusal(self, call: Call, fault: BaseException) -> None:
+        if isinstance(fault, Refused):
+            self.counters.refuse(
+                fault.code, principal=call.principal, tool=call.tool, source=call.source, kind=call.kind
+            )
 
     def _forget(self, running: Running) -> None:
         if self._running.pop(running.call.id, None) is not None:

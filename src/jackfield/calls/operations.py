@@ -342,7 +342,6 @@ class Operations:
             return operation
         for row in rows:
             self._asked[row.id] = call.id
-            self._executor.counters.count(row)
             self._executor.events.tell(events.PENDING, row)
         return asking
 

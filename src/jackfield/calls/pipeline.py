@@ -100,19 +100,25 @@ class Pipeline:
 
     async def prepare(self, request: CallRequest, *, call_id: str | None = None) -> Prepared:
         """Find, validate and decide: all that comes before the row. A refusal raises."""
-        entry = self._find(request)
-        arguments = await self._catalog.require_arguments(entry, request.arguments)
-        if arguments is not request.arguments:
-            request = msgspec.structs.replace(request, arguments=arguments)
-        if request.run_id is not None:
-            await self._check_run(request, request.run_id)
-        agent, shown = _agent_of(entry, request), None
-        if entry.tool.visible and request.space_id is not None:
-            shown = await self._shown(entry, request.space_id, agent)
-        decision = self._decide(entry, request, agent)
+        entry: Entry | None = None
+        try:
+            entry = self._find(request)
+            arguments = await self._catalog.require_arguments(entry, request.arguments)
+            if arguments is not request.arguments:
+                request = msgspec.structs.replace(request, arguments=arguments)
+            if request.run_id is not None:
+                await self._check_run(request, request.run_id)
+            agent, shown = _agent_of(entry, request), None
+            if entry.tool.visible and request.space_id is not None:
+                shown = await self._shown(entry, request.space_id, agent)
+            decision = self._decide(entry, request, agent)
+        except Refused as refusal:
+            self._count_refusal(request, entry, refusal)
+            raise
         call = self._new_call(entry, request, call_id, agent=agent, shown=shown)
         match decision:
             case Deny(error):
+                self._count_refusal(request, entry, error)
                 raise error
             case Refuse(outcome):
                 return Prepared(request=request, entry=entry, call=call, refusal=outcome)
@@ -123,6 +129,16 @@ class Pipeline:
                 return Prepared(request=request, entry=entry, call=handed_over(call, is_async=is_async))
             case Allow():
                 return Prepared(request=request, entry=entry, call=call)
+
+    def _count_refusal(self, request: CallRequest, entry: Entry | None, refusal: Refused) -> None:
+        principal = request.principal.on_record
+        if entry is None:
+            self.counters.refuse(refusal.code, principal=principal)
+            return
+        tool = entry.tool
+        self.counters.refuse(
+            refusal.code, principal=principal, tool=entry.name, source=tool.source, kind=tool.operation
+        )
 
     async def work_of(self, prepared: Prepared) -> Done | Failed | InTransaction:
         """What a built-in tool does, for the step of a cycle that will record the call."""
@@ -269,7 +285,7 @@ class Pipeline:
         await self._keep_way(prepared)
         started = await self._store.write(partial(call_tx.start_call, prepared.call, claim=claim_of(prepared.request)))
         if not started.fresh:
-            return await self._earlier(started.call, same_body=started.same_body)
+            return await self._earlier(prepared, started)
         assert started.call is not None
         self._waits(started.call)
         return started.call
@@ -283,7 +299,7 @@ class Pipeline:
         waiting = start_and_wait(self._store, call.id, start=start, on_start=self._waits, on_flip=self._waits_alone)
         started = await self._unless_gone(waiting, call.id, request)
         if not started.fresh or started.call is None:
-            return await self._earlier(started.call, same_body=started.same_body)
+            return await self._earlier(prepared, started)
         return started.call
 
     async def _keep_way(self, prepared: Prepared) -> None:
@@ -316,7 +332,6 @@ class Pipeline:
         if call.source == CALLER and self.ask_caller is not None:
             self.ask_caller(call)
         self._executor.events.tell(events.PENDING, call)
-        self._executor.counters.count(call)
 
     def _waits_alone(self, moved: Moved) -> None:
         """Tell that a call waits on, if its caller does not any more."""
@@ -335,7 +350,7 @@ class Pipeline:
         if not is_bare:
             started = await self._store.write(partial(call_tx.start_call, call, claim=claim_of(request)))
             if not started.fresh:
-                return await self._earlier(started.call, same_body=started.same_body)
+                return await self._earlier(prepared, started)
         running = self._admit(call, request, recorded=not is_bare)
         return await self._executor.carry_out(running, prepared.entry, request.arguments)
 
@@ -346,7 +361,7 @@ class Pipeline:
         if not started.fresh or started.call is None:
             if started.call is not None and started.same_body:
                 return started.call  # it is followed as it is, too
-            return await self._earlier(started.call, same_body=started.same_body)
+            return await self._earlier(prepared, started)
         running = self._admit(started.call, request, recorded=True)
         self._executor.leave_alone(running, prepared.entry, request.arguments)
         return started.call
@@ -502,12 +517,16 @@ class Pipeline:
             return Failed(refusal.code, refusal.message)
         return msgspec.structs.replace(made, result=whole).outcome
 
-    async def _earlier(self, call: Call | None, *, same_body: bool) -> Call:
+    async def _earlier(self, prepared: Prepared, started: Started) -> Call:
         """The call that an earlier request with the same idempotency key made."""
-        if not same_body:
-            raise Conflict("This Idempotency-Key was used for another request within 24 hours. Choose a new key.")
-        if call is None:
-            raise Conflict("The call of this Idempotency-Key is no longer on record. Choose a new key.")
+        call = started.call
+        if call is None or not started.same_body:
+            why = "was used for another request within 24 hours"
+            if started.same_body:
+                why = "is that of a call that is no longer on record"
+            conflict = Conflict(f"This Idempotency-Key {why}. Choose a new key.")
+            self._count_refusal(prepared.request, prepared.entry, conflict)
+            raise conflict
         if call.status is CallStatus.WAITING:
             return await wait_for_slot(self._store, call.id, on_flip=self._waits_alone)
         if call.status is CallStatus.RUNNING and call.delivery is None:

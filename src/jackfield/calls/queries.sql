@@ -450,3 +450,12 @@ DELETE FROM login_joins WHERE call_id = :call_id
 
 -- name: prune_login_joins
 DELETE FROM login_joins WHERE call_id IN (each_of(:ids))
+
+-- name: count_waiting
+-- By the index alone; ids sort by time, so the first is the oldest.
+SELECT status, count(*) AS calls, min(id) AS oldest FROM calls
+WHERE status IN ('waiting', 'pending', 'pending_approval', 'pending_login')
+GROUP BY status
+
+-- name: age_of_call
+SELECT clock_ms() - created_at AS age_ms FROM calls WHERE id = :id

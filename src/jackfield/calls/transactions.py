@@ -28,6 +28,24 @@ class Moved(Struct, frozen=True):
     moved: bool
 
 
+WAITING_STATUSES = (
+    CallStatus.WAITING,
+    CallStatus.PENDING,
+    CallStatus.PENDING_APPROVAL,
+    CallStatus.PENDING_LOGIN,
+)
+"""Those of calls that wait for somebody."""
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """The calls in one status that wait for somebody."""
+
+    status: CallStatus
+    calls: int
+    oldest_ms: int
+    """How old the oldest is; 0: there is none."""
+
+
 class Started(Struct, frozen=True):
     """A call that was started, or the earlier one that the same idempotency key had started."""
 
@@ -442,6 +460,20 @@ def principal_of_run(run_id: str) -> Script[str | None]:
     """Who made this run's calls; None for a run that is not known."""
     row = yield from one("first_call_of_run", run_id=run_id)
     return None if row is None else str(row["principal"])
+
+
+def count_waiting() -> Script[list[Waiting]]:
+    """How many calls wait in each status, and since when."""
+    rows = yield "count_waiting", {}
+    found = {row["status"]: row for row in rows}
+    waiting = []
+    for status in WAITING_STATUSES:
+        row, oldest = found.get(status.value), None
+        if row is not None:
+            oldest = yield from one("age_of_call", id=row["oldest"])
+        age = 0 if oldest is None else max(0, int(oldest["age_ms"]))
+        waiting.append(Waiting(status=status, calls=0 if row is None else int(row["calls"]), oldest_ms=age))
+    return waiting
 
 
 def trace_of(call_id: str) -> Script[str | None]:

@@ -6,6 +6,8 @@ Above: `server.py`. Below: the `api` modules, each of which gets its services he
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from jackfield.agents import api as agents
 from jackfield.agents import runs_api as runs
 from jackfield.agents import state_api as agent_state
@@ -18,8 +20,9 @@ from jackfield.catalog.groups import Groups
 from jackfield.connections import api as connections_api
 from jackfield.connections import pages as connect_pages
 from jackfield.console import api as console
-from jackfield.gateway import health
+from jackfield.gateway import health, metrics, reference
 from jackfield.gateway.gateway import Gateway
+from jackfield.http.counters import HttpCounters
 from jackfield.http.openapi import openapi_document
 from jackfield.http.request import Request
 from jackfield.http.response import Response, encode, raw_json_response
@@ -49,6 +52,7 @@ def all_routes(
     browser: Browser,
     mcp_server: McpServer,
     response_service: ResponseService,
+    http_counters: HttpCounters,
 ) -> list[Route]:
     """Every route, in the order of the document."""
     settings = gateway.settings
@@ -102,12 +106,22 @@ def all_routes(
         *health.routes(
             store,
             catalog,
-            pipeline.counters,
             statuses=gateway.source_statuses,
             availability=gateway.availability,
             authenticator=authenticator,
         ),
+        *metrics.routes(
+            pipeline.counters,
+            http_counters,
+            gateway.models.tokens,
+            catalog=catalog,
+            store=store,
+            worker_host=gateway.worker_host,
+            statuses=gateway.source_statuses,
+            sees_source=gateway.sees_source,
+        ),
         _document_route(document := bytearray()),
+        *reference.routes(lambda: msgspec.json.decode(document)),
         *mcp.routes(
             mcp_server,
             catalog,

@@ -27,6 +27,8 @@ from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.logs import set_up_logging
 from jackfield.gateway.routes import all_routes, all_sockets
 from jackfield.http.app import App
+from jackfield.http.cors import Cors
+from jackfield.http.counters import HttpCounters
 from jackfield.http.hosts import Hosts
 from jackfield.http.response import Sanitizer
 from jackfield.http.streams import Streams
@@ -145,6 +147,7 @@ class RunningNote(Struct, frozen=True, kw_only=True):
 def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Responder | None = None) -> App:
     """Every route of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
     streams = streams or Streams()
+    counters = HttpCounters()
     gateway.principals.on_ended(streams.end)
     gateway.oauth.on_ended(streams.end_grant)
     settings = gateway.settings
@@ -193,6 +196,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         browser=Browser(logins),
         mcp_server=mcp_server,
         response_service=response_service,
+        http_counters=counters,
     )
     return App(
         routes,
@@ -203,6 +207,8 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         streams=streams,
         sanitizer=Sanitizer.of(settings),
         max_body=settings.server.max_body,
+        cors=Cors(settings.server.cors_origins),
+        counters=counters,
     )
 
 

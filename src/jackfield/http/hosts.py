@@ -46,8 +46,8 @@ class Hosts:
         host = _origin_host(origin)
         if not host or not self._is_ours(host):
             raise Forbidden(
-                f"Requests from pages of the origin '{_shown(origin)}' are refused. If they should be let in, add its "
-                "host to [server] allowed_hosts."
+                f"Requests from pages of the origin '{_shown(origin)}' are refused. If they should be let in, add it "
+                "to [server] cors_origins; if it is this gateway by another name, its host to [server] allowed_hosts."
             )
 
     def is_own_origin(self, origin: bytes | None, *, scheme: str, host: bytes) -> bool:

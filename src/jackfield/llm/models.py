@@ -16,7 +16,15 @@ from jackfield.errors import BadRequest, ConfigError, NotFound
 from jackfield.llm.openai import OpenAIModel, Send
 from jackfield.llm.script import read_script
 from jackfield.llm.scripted import ScriptedModel
-from jackfield.llm.types import Model, ModelRequest, OpenAIOptions, RefusalDelta, ScriptedOptions, TextDelta
+from jackfield.llm.types import (
+    Model,
+    ModelRequest,
+    OpenAIOptions,
+    RefusalDelta,
+    ScriptedOptions,
+    TextDelta,
+    TokenCount,
+)
 from jackfield.model.items import Item
 from jackfield.model.text import nearest
 from jackfield.settings.parsing import parse_config
@@ -35,6 +43,7 @@ class _Place(Struct, frozen=True, kw_only=True):
     where: str
     folder: Path
     send: Send
+    tokens: TokenCount
 
 
 def _openai(options: dict[str, Any], place: _Place) -> Model:
@@ -46,13 +55,13 @@ def _openai(options: dict[str, Any], place: _Place) -> Model:
         )
     if url.username or url.password:
         raise ConfigError(f"{place.where}.base_url has a user or password in it. Send them as headers.")
-    return OpenAIModel(place.name, given, send=place.send)
+    return OpenAIModel(place.name, given, send=place.send, tokens=place.tokens)
 
 
 def _scripted(options: dict[str, Any], place: _Place) -> Model:
     given = parse_config(options, ScriptedOptions, where=place.where)
     script = read_script(place.folder / given.script, named_in=f"{place.where}.script")
-    return ScriptedModel(script, name=place.name)
+    return ScriptedModel(script, name=place.name, tokens=place.tokens)
 
 
 PROVIDERS: Mapping[str, Callable[[dict[str, Any], _Place], Model]] = {"openai": _openai, "scripted": _scripted}
@@ -64,8 +73,12 @@ class Models:
     def __init__(
         self, tables: Mapping[str, Mapping[str, Any]], *, folder: Path, send: Send, where: str = "the configuration"
     ) -> None:
+        self.tokens = {name: TokenCount() for name in tables}
         self._models = {
-            name: _model(dict(table), _Place(name=name, where=f"{where}: models.{name}", folder=folder, send=send))
+            name: _model(
+                dict(table),
+                _Place(name=name, where=f"{where}: models.{name}", folder=folder, send=send, tokens=self.tokens[name]),
+            )
             for name, table in tables.items()
         }
 

@@ -19,7 +19,7 @@ from jackfield.errors import JackfieldError
 from jackfield.llm.chat_request import chat_body, has_tool_images
 from jackfield.llm.chat_stream import BrokenStream, ChatStream, ProviderError
 from jackfield.llm.retries import Breaker, Failures, RetryPolicy, is_about_images
-from jackfield.llm.types import Delta, ModelFailed, ModelRequest, OpenAIOptions
+from jackfield.llm.types import Delta, ModelFailed, ModelRequest, OpenAIOptions, StepEnd, TokenCount
 
 T = TypeVar("T")
 
@@ -112,9 +112,16 @@ class OpenAIModel:
     """One model at one server."""
 
     def __init__(
-        self, name: str, options: OpenAIOptions, *, send: Send, chance: Callable[[], float] = random.random
+        self,
+        name: str,
+        options: OpenAIOptions,
+        *,
+        send: Send,
+        chance: Callable[[], float] = random.random,
+        tokens: TokenCount | None = None,
     ) -> None:
         self.name = name
+        self._tokens = tokens or TokenCount()
         self._options = options
         self._chance = chance
         self._failures = Failures(name, options)
@@ -192,6 +199,8 @@ class OpenAIModel:
             last = answer.end()
             self._breaker.succeeded()
             for delta in last:
+                if isinstance(delta, StepEnd):
+                    self._tokens.add(delta.usage)
                 yield delta
             await answer.hang_up()
         finally:

@@ -34,6 +34,7 @@ from jackfield.llm.types import (
     RefusalDelta,
     StepEnd,
     TextDelta,
+    TokenCount,
 )
 from jackfield.model.items import Usage
 
@@ -46,8 +47,11 @@ _PIECE = re.compile(r"\S+\s*|\s+")
 class ScriptedModel:
     """Plays `turns`: first the ones whose condition fits, then those without one in their order, then `otherwise`."""
 
-    def __init__(self, turns: Script | Iterable[ScriptTurn], *, name: str = "scripted") -> None:
+    def __init__(
+        self, turns: Script | Iterable[ScriptTurn], *, name: str = "scripted", tokens: TokenCount | None = None
+    ) -> None:
         self.name = name
+        self._tokens = tokens or TokenCount()
         self._script = turns if isinstance(turns, Script) else Script(turns=tuple(turns))
         self._conditional = [turn for turn in self._script.turns if turn.when is not None]
         self._ordered = [turn for turn in self._script.turns if turn.when is None]
@@ -69,6 +73,7 @@ class ScriptedModel:
             raise _failure(turn.fail, before_first_token=not deltas)
         words_in, words_out = counted(request, len(deltas))
         usage = Usage(input_tokens=words_in, output_tokens=words_out, total_tokens=words_in + words_out)
+        self._tokens.add(turn.usage or usage)
         yield StepEnd(turn.finish or ("tool_calls" if turn.calls else "stop"), turn.usage or usage)
 
     async def close(self) -> None:

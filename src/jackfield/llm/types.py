@@ -80,6 +80,21 @@ class StepEnd(Struct, frozen=True):
 Delta = TextDelta | ReasoningDelta | RefusalDelta | CallBegun | CallArguments | StepEnd
 
 
+class TokenCount:
+    """What a model has read and written since the gateway started, as far as its provider says so."""
+
+    __slots__ = ("input", "output")
+
+    def __init__(self) -> None:
+        self.input = 0
+        self.output = 0
+
+    def add(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.input += usage.input_tokens
+            self.output += usage.output_tokens
+
+
 class Model(Protocol):
     """Something that answers. Steps may run side by side."""
 

@@ -131,9 +131,12 @@ class ToolExecutor:
         """The call as it will be on record. What is wrong with it is its outcome, for the model to read."""
         arguments = parsed_arguments(draft.arguments)
         if draft.refusal is not None:
+            self._count_refusal(draft, Refused.code)
             return self._refused_entry(draft, arguments, Failed("refused", draft.refusal))
         if isinstance(arguments, str):
+            self._count_refusal(draft, "invalid_arguments")
             return self._refused_entry(draft, arguments, Failed("invalid_arguments", arguments))
+        prepared = None
         try:
             request = self._request(draft, arguments, space_id=space_id, takes_pending=True)
             prepared = await self._pipeline.prepare(request, call_id=_call_id(draft))
@@ -143,8 +146,15 @@ class ToolExecutor:
             is_builtin = prepared.call.source == BUILTIN
             work = await self._pipeline.work_of(prepared) if is_builtin else None
         except Refused as refusal:
+            if prepared is not None:  # else the pipeline has counted it
+                self._count_refusal(draft, refusal.code)
             return self._refused_entry(draft, arguments, Failed(refusal.code, refusal.message))
         return JournalEntry(call=prepared.call, prepared=prepared, work=work)
+
+    def _count_refusal(self, draft: ToolCallDraft, code: str) -> None:
+        entry = None if draft.tool is None else draft.tool.entry
+        tool, source = (None, "") if entry is None else (entry.name, entry.tool.source)
+        self._pipeline.counters.refuse(code, principal=self._plan.principal.on_record, tool=tool, source=source)
 
     def _refused_entry(self, draft: ToolCallDraft, arguments: dict[str, object] | str, outcome: Failed) -> JournalEntry:
         entry = None if draft.tool is None else draft.tool.entry
@@ -168,6 +178,7 @@ class ToolExecutor:
 
     async def _execute_one(self, draft: ToolCallDraft, place: Callable[[], int]) -> ToolOutput | None:
         if draft.refusal is not None:
+            self._count_refusal(draft, Refused.code)
             return refusal_output(draft.refusal)
         assert draft.tool is not None
         if not draft.tool.runs_here:

@@ -365,9 +365,27 @@ def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, 
         number = -1
     if not 0 <= number <= 65535:  # noqa: PLR2004 - the range of TCP ports
         raise ConfigError(f"The port {port!r} is not a number from 0 to 65535. Correct JACKFIELD_PORT or server.port.")
+    for origin in server.cors_origins:
+        if not _is_origin(origin):
+            raise ConfigError(
+                f"server.cors_origins has {origin!r}, which is no origin. Write https://host[:port], without a path."
+            )
     if server.public_url and not urlsplit(server.public_url).netloc:
         raise ConfigError(f"server.public_url {server.public_url!r} is not a full URL. Write https://host[:port].")
     return replace(server, host=host, port=number)
+
+
+def _is_origin(text: str) -> bool:
+    """`scheme://host[:port]` as browsers send it, or `*` for all."""
+    if text == "*":
+        return True
+    try:
+        parts = urlsplit(text.rstrip("/"))
+        _ = parts.port
+    except ValueError:
+        return False
+    has_more = parts.path or parts.query or parts.fragment or "@" in parts.netloc
+    return bool(parts.scheme and parts.hostname and not has_more and text.isascii())
 
 
 def _check(settings: Settings) -> None:

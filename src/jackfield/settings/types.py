@@ -21,6 +21,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     port: int = 8420
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
     public_url: str | None = None
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may use `/api`, `/v1` and `/mcp` from a browser, with a key or token."""
     trusted_proxies: tuple[str, ...] = ()
     max_body: int = MAX_BODY
 

@@ -10,11 +10,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, TypeVar
 
+from msgspec import Struct
+
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.bus import Bus
 from jackfield.store.scripts import Script, run
 
 T = TypeVar("T")
+
+
+class PoolFigures(Struct, frozen=True, kw_only=True):
+    """The connections of one pool now."""
+
+    name: str
+    open: int
+    idle: int
+    most: int
 
 
 class WriteReply(asyncio.Future[T]):
@@ -54,6 +65,16 @@ class Store(ABC):
     @abstractmethod
     async def read(self, script: Callable[[], Script[T]]) -> T:
         """Run a script that writes nothing."""
+
+    @property
+    def queued(self) -> int:
+        """Writes that were accepted and are not acknowledged yet."""
+        return 0
+
+    @property
+    def pools(self) -> tuple[PoolFigures, ...]:
+        """Its connections, where a server has them."""
+        return ()
 
     def wake(self, topic: str) -> None:
         """Publish `topic` at every gateway without writing anything."""

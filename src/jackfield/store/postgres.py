@@ -22,7 +22,7 @@ import asyncpg
 
 from jackfield.errors import NotReady, StoreBusy, Unavailable
 from jackfield.protocol.large_results import LARGE_RESULT
-from jackfield.store.base import Store, WriteReply
+from jackfield.store.base import PoolFigures, Store, WriteReply
 from jackfield.store.bus import NotifyListener
 from jackfield.store.postgres_batches import CommitLost, Job, Scripts, StartedScript, drop
 from jackfield.store.postgres_server import FAULTS, PASSING, WORDS, Away, Server, is_lost, told
@@ -103,6 +103,18 @@ class PostgresStore(Store):
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return reply
+
+    @property
+    def queued(self) -> int:
+        return self._accepted
+
+    @property
+    def pools(self) -> tuple[PoolFigures, ...]:
+        return tuple(
+            PoolFigures(name=name, open=pool.get_size(), idle=pool.get_idle_size(), most=pool.get_max_size())
+            for name, pool in (("readers", self._readers), ("writers", self._writers))
+            if pool is not None
+        )
 
     def wake(self, topic: str) -> None:
         self._publish({topic})

@@ -135,6 +135,10 @@ class SqliteStore(Store):
             self._loop.call_soon(self._hand_over)
         return reply
 
+    @property
+    def queued(self) -> int:
+        return self._waiting
+
     def _hand_over(self) -> None:
         """Give the writer all that has gathered. It has one batch at a time, so each wakes it once."""
         if self._gathered and not self._is_writing:

@@ -56,6 +56,8 @@ class WorkerHost:
         self._environments = Environments(folder, supervisor=self.supervisor)
         self.redact = redact
         self._records: dict[tuple[str, str], FileRecord] = {}
+        self._past_restarts: dict[str, int] = {}
+        """By source, of files that are gone."""
 
     def pool(self, spec: FileSpec) -> WorkerPool:
         """A pool for this version of a file. No process is started."""
@@ -77,10 +79,18 @@ class WorkerHost:
         """The file is gone, or has another pool."""
         key = (pool.spec.source, pool.spec.label)
         if key in self._records and self._records[key].pool is pool:
-            del self._records[key]
+            gone = self._records.pop(key)
+            self._past_restarts[gone.source] = self._past_restarts.get(gone.source, 0) + gone.restarts
 
     def statuses(self) -> list[WorkerRecord]:
         return [_status(record, record.pool) for record in self._records.values() if record.pool is not None]
+
+    def restarts(self) -> dict[str, int]:
+        """How often processes crashed since the gateway started, by source; also those of files that are gone."""
+        found = dict(self._past_restarts)
+        for record in self._records.values():
+            found[record.source] = found.get(record.source, 0) + record.restarts
+        return found
 
     def log(self, name: str, *, limit: int, after: int = 0) -> list[LogLine]:
         """The newest lines of a worker, by the file's name, or `source/name` if two sources have one."""
