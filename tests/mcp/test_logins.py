@@ -212,6 +212,7 @@ async def test_a_task_whose_person_declines_the_login_is_rejected(tmp_path: Path
         await about(scene, "tasks/update", task, meta=WITH_BOTH, inputResponses={key: {"action": "decline"}})
         found = await about(scene, "tasks/get", task, meta=WITH_BOTH)
         assert (found["status"], found["result"]["isError"], server.acted) == ("completed", True, [])
+        assert (await scene.gateway.pipeline.wait(task, seconds=0)).decided_by == "caller"
 
 
 @requirement("ID-login-mcp")

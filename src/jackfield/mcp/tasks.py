@@ -154,7 +154,7 @@ class Tasks:
         if not isinstance(response, dict):
             raise RpcError(INVALID_PARAMS, f"'params.inputResponses.{question.id}' must be an object with an action.")
         if is_login(question):
-            await self._answer_login(question, response)
+            await self._answer_login(question, response, principal)
             return
         said = {key: response[key] for key in ("action", "content") if response.get(key) is not None}
         try:
@@ -164,14 +164,16 @@ class Tasks:
         except (AlreadyResolved, CallNotFound, Conflict, Expired):
             return  # somebody else answered it first
 
-    async def _answer_login(self, question: Call, response: dict[str, Any]) -> None:
+    async def _answer_login(self, question: Call, response: dict[str, Any], principal: Principal) -> None:
         """Whoever opens the link logs in there; whoever does not want to gives the call up."""
         if response.get("action") == "accept":
             self.logins.note_opened(question)
             return
         call_id = login_call_of(question)
         with suppress(AlreadyResolved, CallNotFound, Conflict, Expired):
-            await self._answers.reject(call_id, principal=None, reason="The person behind the call did not log in.")
+            await self._answers.reject(
+                call_id, principal=principal, reason="The person behind the call did not log in."
+            )
 
     def base(self, found: FollowedCall, capabilities: Mapping[str, Any]) -> dict[str, Any]:
         """The task without what belongs to its status."""
