@@ -60,7 +60,7 @@ class _KeyList(Struct, frozen=True):
 
 
 class Issuer:
-    """One issuer that the operator's config names."""
+    """One issuer: that of the operator's config, or a client that signs for itself."""
 
     def __init__(
         self,
@@ -68,11 +68,15 @@ class Issuer:
         *,
         outgoing: Outgoing,
         jwks_url: str | None = None,
+        is_configured: bool = True,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`jwks_url`: where its keys are, if not where its metadata says."""
+        """`jwks_url`: where its keys are, if not where its metadata says. Only one that the config names
+        (`is_configured`) is reached at a private address.
+        """
         self.issuer = issuer
+        self._named_by = (jwks_url or issuer) if is_configured else None
         self._outgoing = outgoing
         self._jwks_url = jwks_url
         self._clock = clock
@@ -90,8 +94,8 @@ class Issuer:
         async with self._reading:
             return await self._read_metadata()
 
-    async def verify(self, token: str, *, audience: str) -> dict[str, Any]:
-        """The claims of a JWT that this issuer signed for `audience`, and that is good now.
+    async def verify(self, token: str, *, audience: str | tuple[str, ...]) -> dict[str, Any]:
+        """The claims of a JWT that this issuer signed for `audience`, or one of several, and that is good now.
 
         Raises `Unauthenticated` for any other token, and `Unavailable` while the keys cannot be had.
         """
@@ -99,15 +103,16 @@ class Issuer:
             raise Unauthenticated(f"The token is longer than {LONGEST_TOKEN:,} characters.")
         algorithm, key_id = _header_of(token)
         claims = _claims_of(token, await self._keys_for(algorithm, key_id))
-        self._check(claims, audience)
+        self._check(claims, (audience,) if isinstance(audience, str) else audience)
         return claims
 
-    def _check(self, claims: dict[str, Any], audience: str) -> None:
+    def _check(self, claims: dict[str, Any], audiences: tuple[str, ...]) -> None:
         if claims.get("iss") != self.issuer:
             raise Unauthenticated(f"The token is from another issuer than {self.issuer}.")
         given = claims.get("aud")
-        if audience not in (given if isinstance(given, list) else [given]):
-            raise Unauthenticated(f"The token is for another audience than {audience}.")
+        listed = given if isinstance(given, list) else [given]
+        if not any(audience in listed for audience in audiences):
+            raise Unauthenticated(f"The token is for another audience than {audiences[0]}.")
         now, end = self._now(), _time(claims.get("exp"))
         if end is None or end + LEEWAY_SECONDS < now:
             raise Unauthenticated("The token has expired, or does not say when. Get a new one.")
@@ -180,7 +185,7 @@ class Issuer:
     async def _get(self, url: str) -> bytes:
         try:
             response = await self._outgoing.request(
-                "GET", url, timeout=REQUEST_SECONDS, max_bytes=MAX_BYTES, named_by=self._jwks_url or self.issuer
+                "GET", url, timeout=REQUEST_SECONDS, max_bytes=MAX_BYTES, named_by=self._named_by
             )
         except OutgoingError as fault:
             raise Unavailable(fault.message) from None

@@ -13,10 +13,11 @@ from jackfield.http.request import Request
 from jackfield.http.response import Header, Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.browser import read_fields
+from jackfield.identity.jwks import ALGORITHMS
 from jackfield.identity.oauth.addresses import PROTECTED_RESOURCE, RESOURCE_PATH, Addresses
 from jackfield.identity.oauth.clients import Clients
-from jackfield.identity.oauth.grants import Grants
-from jackfield.identity.oauth.types import AUTH_METHODS, GRANT_CODE, GRANT_REFRESH, SCOPES, OAuthError
+from jackfield.identity.oauth.grants import Grants, TokenEndpoint
+from jackfield.identity.oauth.types import AUTH_METHODS, BY_KEY, GRANT_CODE, GRANT_REFRESH, SCOPES, OAuthError
 from jackfield.protocol.errors import error_headers, http_status
 
 MOST_BYTES = 32 * 1024
@@ -78,7 +79,8 @@ class ServerApi:
                 "response_types_supported": ["code"],
                 "response_modes_supported": ["query"],
                 "grant_types_supported": [GRANT_CODE, GRANT_REFRESH],
-                "token_endpoint_auth_methods_supported": list(AUTH_METHODS),
+                "token_endpoint_auth_methods_supported": [*AUTH_METHODS, BY_KEY],
+                "token_endpoint_auth_signing_alg_values_supported": list(ALGORITHMS),
                 "revocation_endpoint_auth_methods_supported": list(AUTH_METHODS),
                 "code_challenge_methods_supported": ["S256"],
                 "client_id_metadata_document_supported": True,
@@ -104,9 +106,13 @@ class ServerApi:
             raise OAuthError(error, f"'grant_type' is missing or unknown. There are {known}.")
         client = await self._clients.authenticated(request, fields)
         named = fields.get("resource")
-        resource = None if named is None else self._addresses.path_of(named, request)
+        base = self._addresses.base(request)
+        at = TokenEndpoint(
+            audiences=(base, f"{base}/oauth/token"),
+            resource=None if named is None else self._addresses.path_of(named, request),
+        )
         give = self._grants.exchange if kind == GRANT_CODE else self._grants.refresh
-        return json_response(await give(client, fields, resource=resource), headers=((b"pragma", b"no-cache"),))
+        return json_response(await give(client, fields, at), headers=((b"pragma", b"no-cache"),))
 
     async def revoke_token(self, request: Request) -> Response:
         """End a token (RFC 7009)."""

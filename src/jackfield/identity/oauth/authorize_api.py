@@ -19,7 +19,7 @@ from jackfield.identity.oauth.clients import Clients, is_document_url
 from jackfield.identity.oauth.consent_page import Consent, GroupChoice, consent_page
 from jackfield.identity.oauth.grants import Grants, held_scopes
 from jackfield.identity.oauth.redirects import describe
-from jackfield.identity.oauth.types import NewGrant, OAuthError, Rights
+from jackfield.identity.oauth.types import BY_KEY, NewGrant, OAuthError, Rights
 from jackfield.identity.pages import as_page, element, page, redirect
 from jackfield.model.principal import Principal
 
@@ -95,6 +95,7 @@ class AuthorizeApi:
                 credential=signed_in.key,
                 resource=consent.wanted.resource,
                 rights=Rights(scopes=scopes, groups=chosen or None),
+                client_auth=BY_KEY if consent.asker.client.auth_method == BY_KEY else None,
                 redirect_uri=consent.asker.redirect_uri,
                 challenge=consent.wanted.challenge,
             )

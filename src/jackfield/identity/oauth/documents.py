@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.identity.oauth.redirects import check_redirect_uri
-from jackfield.identity.oauth.types import GRANT_CODE, GRANT_REFRESH, PUBLIC, Client, OAuthError
+from jackfield.identity.oauth.types import BY_KEY, GRANT_CODE, GRANT_REFRESH, PUBLIC, Client, OAuthError
 from jackfield.outgoing import Outgoing, OutgoingError
 
 MAX_BYTES = 16 * 1024
@@ -37,6 +37,7 @@ class ClientDocument(Struct, frozen=True, kw_only=True):
     client_name: str
     redirect_uris: tuple[str, ...]
     token_endpoint_auth_method: str = PUBLIC
+    jwks_uri: str | None = None
     grant_types: tuple[str, ...] = (GRANT_CODE, GRANT_REFRESH)
 
 
@@ -116,11 +117,13 @@ def client_from(document: ClientDocument, *, url: str) -> Client:
     """The client of a document that was read at `url`."""
     if document.client_id != url:
         raise _unusable(f"it says that it is '{document.client_id[:200]}', which is another address.")
-    if document.token_endpoint_auth_method != PUBLIC:
+    method, jwks_uri = document.token_endpoint_auth_method, document.jwks_uri
+    if method not in (PUBLIC, BY_KEY):
         raise _unusable(
-            f"its client wants to authenticate by '{document.token_endpoint_auth_method[:40]}'. "
-            "Clients with a document are public here ('none')."
+            f"its client wants to authenticate by '{method[:40]}'. With a document it is '{PUBLIC}' or '{BY_KEY}'."
         )
+    if method == BY_KEY and (jwks_uri is None or not jwks_uri.startswith("https://") or len(jwks_uri) > LONGEST_URL):
+        raise _unusable(f"its client authenticates by '{BY_KEY}', so it needs a 'jwks_uri' with https.")
     if not 1 <= len(document.redirect_uris) <= MOST_REDIRECT_URIS:
         raise _unusable(f"it must have 1 to {MOST_REDIRECT_URIS} redirect URIs.")
     for uri in document.redirect_uris:
@@ -130,6 +133,8 @@ def client_from(document: ClientDocument, *, url: str) -> Client:
         name=shown_name(document.client_name) or urlsplit(url).netloc,
         redirect_uris=document.redirect_uris,
         grant_types=document.grant_types,
+        auth_method=method,
+        jwks_uri=jwks_uri if method == BY_KEY else None,
         is_verified=True,
     )
 

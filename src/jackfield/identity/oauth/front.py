@@ -14,6 +14,7 @@ from jackfield.identity.jwks import Issuer
 from jackfield.identity.oauth import grants_api
 from jackfield.identity.oauth.addresses import Addresses
 from jackfield.identity.oauth.api import ResourceApi, ServerApi, resource_routes, server_routes
+from jackfield.identity.oauth.assertions import Assertions
 from jackfield.identity.oauth.authorize_api import AuthorizeApi, GroupsOf, page_routes
 from jackfield.identity.oauth.clients import Clients
 from jackfield.identity.oauth.documents import ClientDocuments
@@ -39,8 +40,9 @@ class OAuthFront:
         self.mode = settings.oauth.mode
         self._name = settings.scenario.name
         self._addresses = Addresses(public_url=settings.server.public_url, url=settings.url)
-        self._clients = Clients(store, ClientDocuments(outgoing))
-        self._grants = Grants(store, principals)
+        documents = ClientDocuments(outgoing)
+        self._clients = Clients(store, documents)
+        self._grants = Grants(store, principals, Assertions(documents, outgoing))
         self._issuer = _external_issuer(settings)
         if self._issuer is None:
             self._tokens: BuiltinTokens | ExternalTokens = BuiltinTokens(store, principals, groups=groups)

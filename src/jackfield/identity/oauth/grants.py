@@ -19,6 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 from jackfield.errors import NotFound
 from jackfield.identity.keys import digest_of
 from jackfield.identity.oauth import transactions as tx
+from jackfield.identity.oauth.assertions import Assertions
 from jackfield.identity.oauth.types import (
     ACCESS_PREFIX,
     ACCESS_SECONDS,
@@ -55,12 +56,22 @@ class TokenResponse(Struct, frozen=True, kw_only=True):
     refresh_token: str | UnsetType = UNSET
 
 
+class TokenEndpoint(Struct, frozen=True, kw_only=True):
+    """What a token request is addressed to."""
+
+    audiences: tuple[str, ...]
+    """How a client may name this server in what it signs."""
+    resource: str | None
+    """The path of the resource that the request names, if it does."""
+
+
 class Grants:
     """What people allowed clients, and the tokens for it."""
 
-    def __init__(self, store: Store, principals: Principals) -> None:
+    def __init__(self, store: Store, principals: Principals, assertions: Assertions) -> None:
         self._store = store
         self._principals = principals
+        self._assertions = assertions
 
     async def allow(self, grant: NewGrant) -> str:
         """Keep what a person just allowed; the code for it."""
@@ -68,14 +79,14 @@ class Grants:
         await self._store.write(partial(tx.add_grant, new_id("grant"), digest_of(code), grant))
         return code
 
-    async def exchange(self, client: Client, fields: Mapping[str, str], *, resource: str | None) -> TokenResponse:
-        """Tokens for a code. `resource`: the path that the request names, if it does."""
+    async def exchange(self, client: Client, fields: Mapping[str, str], at: TokenEndpoint) -> TokenResponse:
+        """Tokens for a code."""
         code, verifier = _field(fields, "code"), _field(fields, "code_verifier")
         redirect_uri = fields.get("redirect_uri")  # OAuth 2.1 has it no more; where it is given it must be right
         digest = digest_of(code)
         grant = await self._store.read(partial(tx.code_grant, digest))
-        if grant is not None and resource is not None and resource != grant.resource:
-            raise _wrong_resource()
+        if grant is not None:
+            await self._check(grant, client, fields, at)
         scopes = () if grant is None else await self._scopes_now(grant, grant.rights.scopes)
         response, tokens = _new_tokens(scopes, refreshes=client.refreshes)
 
@@ -91,14 +102,13 @@ class Grants:
             raise OAuthError("invalid_grant", _BAD_CODE)
         return response
 
-    async def refresh(self, client: Client, fields: Mapping[str, str], *, resource: str | None) -> TokenResponse:
+    async def refresh(self, client: Client, fields: Mapping[str, str], at: TokenEndpoint) -> TokenResponse:
         """New tokens for a refresh token, which is spent by it. One that was spent before ends all of them."""
         digest = digest_of(_field(fields, "refresh_token"))
         grant = await self._store.read(partial(tx.refresh_grant, digest))
         if grant is None or grant.client_id != client.id:
             raise OAuthError("invalid_grant", _BAD_REFRESH)
-        if resource is not None and resource != grant.resource:
-            raise _wrong_resource()
+        await self._check(grant, client, fields, at)
         wanted = fields.get("scope", "").split()
         if not set(wanted) <= set(grant.rights.scopes):
             raise OAuthError("invalid_scope", "A refresh cannot have more scopes than were allowed.")
@@ -127,6 +137,13 @@ class Grants:
         is_theirs = grant is not None and (principal.is_admin or grant.principal == principal.name)
         if not is_theirs or not await self._store.write(partial(tx.end_grant, grant_id)):
             raise NotFound(f"There is no grant '{grant_id[:100]}'. 'jackfield grants' lists those there are.")
+
+    async def _check(self, grant: Grant, client: Client, fields: Mapping[str, str], at: TokenEndpoint) -> None:
+        """Raise `OAuthError` for another resource than was allowed, and for a client that does not prove itself."""
+        if at.resource is not None and at.resource != grant.resource:
+            raise _wrong_resource()
+        if grant.client_auth is not None and grant.client_id == client.id:
+            await self._assertions.check(client.id, fields, audiences=at.audiences)
 
     async def _scopes_now(self, grant: Grant, scopes: Iterable[str]) -> tuple[str, ...]:
         """Those of the scopes that the person still holds; none if they are gone."""

@@ -19,8 +19,9 @@ DELETE FROM oauth_clients WHERE id IN (
   LIMIT :limit)
 
 -- name: insert_oauth_grant
-INSERT INTO oauth_grants (id, client_id, client_name, principal, credential, resource, rights, created_at, expires_at)
-VALUES (:id, :client_id, :client_name, :principal, :credential, :resource, :rights, clock_ms(),
+INSERT INTO oauth_grants (id, client_id, client_name, client_auth, principal, credential, resource, rights, created_at,
+    expires_at)
+VALUES (:id, :client_id, :client_name, :client_auth, :principal, :credential, :resource, :rights, clock_ms(),
     clock_ms() + :lifetime_ms)
 
 -- name: get_oauth_grant

@@ -23,6 +23,8 @@ CODE_PREFIX = "jfc_"
 GRANT_CODE, GRANT_REFRESH = "authorization_code", "refresh_token"
 PUBLIC, BY_HEADER, BY_FORM = AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
 """How a client authenticates at the token endpoint."""
+BY_KEY = "private_key_jwt"
+"""The same, for a client with a metadata document."""
 
 
 class OAuthError(BadRequest):
@@ -44,6 +46,8 @@ class Client(Struct, frozen=True, kw_only=True):
     auth_method: str = PUBLIC
     secret_digest: str | None = None
     grant_types: tuple[str, ...] = (GRANT_CODE, GRANT_REFRESH)
+    jwks_uri: str | None = None
+    """Where its keys are, if it authenticates by `private_key_jwt`."""
     is_verified: bool = False
     """Whether its metadata comes from the address that is its id; otherwise its name is only claimed."""
 
@@ -72,6 +76,8 @@ class Grant(Struct, frozen=True, kw_only=True):
     resource: str
     """The path of the resource: `/mcp` or `/mcp/NAME`."""
     rights: Rights
+    client_auth: str | None
+    """`private_key_jwt` for a client that has to sign for its tokens."""
     created_at: int
     used_at: int | None
     """When it last gave tokens; None: its code was not taken yet."""
@@ -87,6 +93,7 @@ class NewGrant(Struct, frozen=True, kw_only=True):
     credential: str
     resource: str
     rights: Rights
+    client_auth: str | None
     redirect_uri: str
     challenge: str
     """Of PKCE, S256."""
