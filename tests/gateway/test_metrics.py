@@ -20,7 +20,7 @@ from jackfield.gateway.metrics import FOR_ALL, METRICS
 from jackfield.model.call import Outcome, done
 from jackfield.sources.base import Invocation
 from tests.calls.harness import OPS, FunctionSource, pipeline_harness
-from tests.harness.in_process import in_process_gateway
+from tests.harness.in_process import KEY, in_process_gateway, serve_on_port
 from tests.requirement import requirement
 from tests.waiting import eventually_async
 
@@ -227,6 +227,23 @@ async def test_while_the_store_is_away_the_rest_is_still_told(scene: Scene, monk
     samples = await scene.samples()
     assert samples["jackfield_store_up", ()] == 0
     assert not any(name.startswith("jackfield_calls_waiting") for name, _ in samples)
+
+
+@requirement("OPS-METRICS-families")
+async def test_streams_are_counted_while_they_are_open(scene: Scene) -> None:
+    async with (
+        serve_on_port(scene.gateway) as url,
+        httpx2.AsyncClient(base_url=url, headers={"x-api-key": KEY}) as client,
+    ):
+
+        async def is_open(count: int) -> bool:
+            return f'jackfield_streams_open{{kind="sse"}} {count}\n' in (await client.get("/metrics")).text
+
+        assert await is_open(0)
+        async with client.stream("GET", "/api/v1/calls/stream") as stream:
+            assert stream.status_code == 200
+            assert await is_open(1)
+        await eventually_async(partial(is_open, 0))
 
 
 def exposed() -> set[str]:

@@ -7,13 +7,15 @@ import pytest
 
 from jackfield.calls import transactions as call_tx
 from jackfield.errors import StoreBusy, Unavailable
-from jackfield.model.call import Failed, done
+from jackfield.model.call import CallStatus, Failed, done
 from jackfield.store import postgres, postgres_server
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.scripts import Script
 from tests.postgres import PostgresServer
+from tests.requirement import requirement
 from tests.store.calls import a_call, a_waiting_call, decoded
 from tests.store.shared_postgres import kept_ids, opened, until_waiting, writers_held
+from tests.waiting import eventually_async
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -50,6 +52,20 @@ async def test_writes_that_gather_are_committed_together(store: PostgresStore, o
     assert [decoded(call.result) for call in settled] == list(range(400))
     assert await outside.fetchval("SELECT count(*) FROM calls") == 400
     assert await outside.fetchval("SELECT count(DISTINCT xmin::text) FROM calls") == 1
+
+
+@requirement("OPS-METRICS-families")
+async def test_how_many_writes_wait_and_connections_are_open_is_known(store: PostgresStore) -> None:
+    pools = {pool.name: pool for pool in store.pools}
+    assert set(pools) == {"readers", "writers"}
+    assert all(0 <= pool.idle <= pool.open <= pool.most for pool in pools.values())
+    writes = [store.write(partial(call_tx.start_call, a_waiting_call())) for _ in range(5)]
+    assert store.queued == 5
+    await asyncio.gather(*writes)
+    await eventually_async(lambda: store.queued == 0)
+    [one] = [one for one in await store.read(call_tx.count_waiting) if one.calls]
+    assert (one.status, one.calls) == (CallStatus.WAITING, 5)
+    assert 0 <= one.oldest_ms < 60_000
 
 
 async def test_answers_of_one_round_trip_go_to_those_who_asked(store: PostgresStore) -> None:

@@ -262,14 +262,25 @@ def test_calls_run_side_by_side_in_one_process_and_one_at_a_time_where_it_echoes
         assert not any(one.result()["early"] for one in shown), "it was sent a line before it had answered the last"
 
 
-@requirement("WORK-crash-respawn")
+def restarts(gateway: RunningGateway) -> dict[str, float]:
+    """The figures of workers for Prometheus."""
+    lines = httpx2.get(f"{gateway.url}/metrics", headers=gateway.headers).text.splitlines()
+    pairs = (line.rpartition(" ") for line in lines if line.startswith("jackfield_worker"))
+    return {name: float(value) for name, _, value in pairs}
+
+
+@requirement("WORK-crash-respawn", "OPS-METRICS-families")
 def test_the_call_after_a_crash_starts_a_new_process_and_succeeds(gateway: RunningGateway) -> None:
-    before = result(gateway, "pid")
+    before, counted = result(gateway, "pid"), restarts(gateway)
     crashed = execute(gateway, "crash", code=7)
     assert (crashed["status"], crashed["error"]["code"]) == ("failed", "worker_crashed")
     assert "it exited with code 7" in crashed["error"]["message"]
     assert result(gateway, "pid") != before
     assert not is_alive(before)
+    now = restarts(gateway)
+    [crashes] = [name for name in counted if "restarts_total" in name and now[name] != counted[name]]
+    assert now[crashes] == counted[crashes] + 1
+    assert now[crashes.replace("worker_restarts_total", "workers_running")] >= 1
 
 
 @requirement("CON-worker-print", "WORK-log-stderr-json")
