@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from websockets.asyncio.client import connect
 
+from jackfield.identity import transactions
 from tests.harness.in_process import KEY, make_gateway, serve_on_port
 from tests.identity.signing_provider import signing_provider
 from tests.identity.test_oidc import config
@@ -100,3 +101,17 @@ async def test_the_streams_of_a_login_end_when_it_is_closed_and_no_others(url: s
         lines = streams[1].aiter_lines()
         await anext(lines)
         assert (await other.get("/api/login")).status_code == 200
+
+
+@requirement("ID-ended-logout")
+async def test_the_streams_of_a_login_end_when_it_runs_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "LIFETIME_MS", 1500)
+    async with AsyncExitStack() as stack, asyncio.timeout(20):
+        gateway = await stack.enter_async_context(make_gateway(tmp_path, CONFIG))
+        url = await stack.enter_async_context(serve_on_port(gateway))
+        browser = await stack.enter_async_context(httpx2.AsyncClient(base_url=url))
+        assert (await browser.post("/api/login", headers=ADMIN)).status_code == 200
+        stream = await stack.enter_async_context(browser.stream("GET", STREAMS[0]))
+        assert stream.status_code == 200
+        await ended(stream)
+        assert (await browser.get("/api/login")).status_code == 401

@@ -3,6 +3,7 @@
 Above: `http/app.py`. Below: the keyring and the logins in the store. A refusal says what is missing and how to give it.
 """
 
+import asyncio
 import hmac
 import logging
 import secrets
@@ -180,10 +181,13 @@ class Logins:
         self._principals = principals
         self._clock = clock
         self._seen: dict[str, tuple[Login, float]] = {}
+        """Logins by digest, and until when each is remembered."""
+        self._ends: dict[str, asyncio.TimerHandle] = {}
+        """When logins that were used here run out: what they have open ends then."""
         self._closed = 0
         """How many logins were closed; what was read meanwhile is not remembered."""
         self.on_closed: Callable[[str], None] = lambda _: None
-        """Told the digests of logins that are closed, at whichever gateway."""
+        """Told the digests of logins that are closed, at whichever gateway, or have run out."""
         store.bus.watch(login_tx.LOGIN_TOPIC, self._hear)
         store.bus.on_foreign(self._hear_foreign)
 
@@ -227,6 +231,12 @@ class Logins:
     def _hear(self, topic: str) -> None:
         digest = topic.removeprefix(login_tx.LOGIN_TOPIC)
         self._closed += 1
+        if (timer := self._ends.get(digest)) is not None:
+            timer.cancel()
+        self._end(digest)
+
+    def _end(self, digest: str) -> None:
+        self._ends.pop(digest, None)
         self._seen.pop(digest, None)
         self.on_closed(digest)
 
@@ -241,7 +251,10 @@ class Logins:
             return
         if len(self._seen) >= _MOST_REMEMBERED:
             self._seen.clear()
-        self._seen[digest] = (login, self._clock() + _REMEMBER_SECONDS)
+        left = login.left_ms / 1000
+        self._seen[digest] = (login, self._clock() + min(_REMEMBER_SECONDS, left))
+        if digest not in self._ends and len(self._ends) < _MOST_REMEMBERED:
+            self._ends[digest] = asyncio.get_running_loop().call_later(left, self._end, digest)
 
 
 def login_in(cookie_header: str | None, *, secure: bool) -> str | None:

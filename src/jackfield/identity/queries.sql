@@ -3,7 +3,8 @@ INSERT INTO logins (digest, principal, key_digest, expires_at)
 VALUES (:digest, :principal, :key_digest, clock_ms() + :lifetime_ms)
 
 -- name: get_login
-SELECT principal, key_digest FROM logins WHERE digest = :digest AND expires_at > clock_ms()
+SELECT principal, key_digest, expires_at - clock_ms() AS left_ms FROM logins
+WHERE digest = :digest AND expires_at > clock_ms()
 
 -- name: delete_login
 DELETE FROM logins WHERE digest = :digest

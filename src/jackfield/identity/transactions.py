@@ -16,6 +16,8 @@ class Login(Struct, frozen=True, kw_only=True):
 
     principal: str
     key: str
+    left_ms: int = LIFETIME_MS
+    """How long it is good for."""
 
 
 def save_login(digest: str, login: Login) -> Script[None]:
@@ -26,7 +28,9 @@ def save_login(digest: str, login: Login) -> Script[None]:
 
 def find_login(digest: str) -> Script[Login | None]:
     row = yield from one("get_login", digest=digest)
-    return None if row is None else Login(principal=row["principal"], key=row["key_digest"])
+    if row is None:
+        return None
+    return Login(principal=row["principal"], key=row["key_digest"], left_ms=row["left_ms"])
 
 
 def drop_login(digest: str) -> Script[None]:
