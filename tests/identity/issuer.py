@@ -32,6 +32,9 @@ class TestIssuer:
         self.published = [self.key]
         self.claimed_issuer: str | None = None
         self.is_down = False
+        self.may_answer = asyncio.Event()
+        """While it is not set, the keys are not given."""
+        self.may_answer.set()
         self.asked: list[str] = []
         self.app = Starlette(
             routes=[Route("/.well-known/openid-configuration", self._metadata), Route("/keys", self._keys)]
@@ -58,6 +61,7 @@ class TestIssuer:
 
     async def _keys(self, request: Request) -> Response:
         self.asked.append(request.url.path)
+        await self.may_answer.wait()
         if self.is_down:
             return Response(status_code=500)
         return JSONResponse({"keys": [key.as_dict(private=False) for key in self.published]})

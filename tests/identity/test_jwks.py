@@ -10,10 +10,12 @@ import pytest
 from joserfc import jwk
 
 from jackfield.errors import Unauthenticated, Unavailable
-from jackfield.identity.jwks import RETRY_SECONDS, STALE_SECONDS, Issuer, metadata_urls
+from jackfield.identity.jwks import KEYS_SECONDS, RETRY_SECONDS, STALE_SECONDS, Issuer, metadata_urls
 from jackfield.outgoing import Outgoing
 from tests.clock import Clock
 from tests.identity.issuer import TestIssuer, running_issuer
+from tests.requirement import requirement
+from tests.waiting import eventually_async
 
 AUDIENCE = "http://gateway.example/mcp"
 
@@ -101,6 +103,24 @@ async def test_known_keys_outlive_an_outage_for_a_day() -> None:
         assert (await issuer.verify(token, audience=AUDIENCE))["sub"] == "ada"
         clock.now += STALE_SECONDS
         with pytest.raises(Unavailable, match="cannot be read now"):
+            await issuer.verify(token, audience=AUDIENCE)
+
+
+@requirement("ID-oidc-slow-issuer")
+async def test_nobody_with_a_known_key_waits_for_a_slow_issuer() -> None:
+    clock = Clock()
+    async with an_issuer(clock) as (running, issuer):
+        token = running.token(aud=AUDIENCE)
+        await issuer.verify(token, audience=AUDIENCE)
+        running.may_answer.clear()
+        for _ in range(3):
+            clock.now += KEYS_SECONDS / 2
+            assert (await issuer.verify(token, audience=AUDIENCE))["sub"] == "ada"
+        await eventually_async(lambda: running.asked[-1] == "/keys" and len(running.asked) > 2)
+        running.rotate("second")
+        running.may_answer.set()
+        await eventually_async(lambda: not issuer._reading.locked())
+        with pytest.raises(Unauthenticated, match="not signed with a key"):  # by now the issuer has another
             await issuer.verify(token, audience=AUDIENCE)
 
 

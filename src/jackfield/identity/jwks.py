@@ -86,6 +86,9 @@ class Issuer:
         self._keys_read_at = -STALE_SECONDS
         self._tried_at = -STALE_SECONDS
         self._reading = asyncio.Lock()
+        self._is_failing = False
+        """Whether its keys could not be read the last time."""
+        self._rereading: asyncio.Task[None] | None = None
         self.faults: list[str] = []
         """Why its metadata could not be used the last time, each with the url."""
 
@@ -122,9 +125,15 @@ class Issuer:
                 raise Unauthenticated(f"The token is not good yet (its '{name}' is in the future).")
 
     async def _keys_for(self, algorithm: str, key_id: str | None) -> list[Key]:
-        """Keys that may have signed it; the issuer is asked again where there is none, or after a while."""
-        found = self._known(algorithm, key_id)
-        if found and self._clock() - self._keys_read_at < KEYS_SECONDS:
+        """Keys that may have signed it; the issuer is asked again where there is none, or after a while.
+
+        Nobody with a key that is known waits for an issuer that is slow, unless it was not asked for long.
+        """
+        found, age = self._known(algorithm, key_id), self._clock() - self._keys_read_at
+        if found and age < KEYS_SECONDS:
+            return found
+        if found and (age < 2 * KEYS_SECONDS or (self._is_failing and age <= STALE_SECONDS)):
+            self._read_again()
             return found
         async with self._reading:
             found = self._known(algorithm, key_id)
@@ -140,6 +149,17 @@ class Issuer:
             raise Unauthenticated(f"The token is not signed with a key of {self.issuer}.")
         return found
 
+    def _read_again(self) -> None:
+        """Read the keys in a task of its own, one at a time."""
+        is_reading = self._rereading is not None and not self._rereading.done()
+        if not is_reading and self._clock() - self._tried_at >= RETRY_SECONDS:
+            self._tried_at = self._clock()
+            self._rereading = asyncio.create_task(self._reread(), name=f"keys of {self.issuer}")
+
+    async def _reread(self) -> None:
+        async with self._reading:
+            await self._read_keys()
+
     def _known(self, algorithm: str, key_id: str | None) -> list[Key]:
         kind = _KINDS[algorithm[:2]]
         return [
@@ -152,6 +172,7 @@ class Issuer:
 
     async def _read_keys(self) -> bool:
         """Read its keys. False: those that are known stay, because it does not answer."""
+        self._is_failing = True
         try:
             url = self._jwks_url or (await self._read_metadata()).jwks_uri or ""
             listed = msgspec.json.decode(await self._get(url), type=_KeyList).keys
@@ -160,6 +181,7 @@ class Issuer:
         except (Unavailable, msgspec.MsgspecError) as fault:
             log.warning("The keys of %s could not be read: %s", self.issuer, fault)
             return False
+        self._is_failing = False
         return True
 
     async def _read_metadata(self) -> IssuerMetadata:

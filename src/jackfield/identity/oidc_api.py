@@ -6,20 +6,18 @@ can finish them. Each is good once, and for the browser that began it.
 
 import logging
 import secrets
-import time
-from collections import OrderedDict
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 from msgspec import Meta, Struct
 
-from jackfield.errors import BadRequest, Forbidden, NotFound, RateLimited, Refused
+from jackfield.errors import BadRequest, Forbidden, NotFound, Refused
 from jackfield.http.request import Request
 from jackfield.http.response import Header, Response
 from jackfield.http.routing import ResponseSpec, Route
-from jackfield.identity.authentication import Logins, cookie_in, login_cookie, login_in, network_of, set_cookie
+from jackfield.identity.address_limit import AddressLimit
+from jackfield.identity.authentication import Logins, cookie_in, login_cookie, login_in, set_cookie
 from jackfield.identity.browser import own_path
 from jackfield.identity.keys import digest_of
 from jackfield.identity.oidc import CALLBACK, AuthorizationResponse, OidcProvider
@@ -36,7 +34,6 @@ FLOW_COOKIE = "jackfield-oidc"
 """Marks the browser that began a sign-in."""
 BURST, PER_SECOND = 100.0, 5.0
 """Sign-ins that an address may begin at once, and in every second after that."""
-MOST_ADDRESSES = 10_000
 _Given = Annotated[str, Meta(max_length=8_000)]
 
 
@@ -69,7 +66,11 @@ class OidcApi:
         self._store = store
         self._logins = logins
         self._url = url
-        self._throttle = _Throttle()
+        self._limit = AddressLimit(
+            burst=BURST,
+            per_second=PER_SECOND,
+            refusal="Too many sign-ins were begun from this address. Try again in a moment.",
+        )
 
     async def begin(self, request: Request) -> Response:
         """Send the browser to the provider."""
@@ -79,7 +80,7 @@ class OidcApi:
         if not query.moved and (request.header(b"host") or "").lower() != urlsplit(self._url).netloc.lower():
             # The provider sends the browser back to this address, and only cookies of this address come with it.
             return redirect(f"{self._url}{BEGIN}?moved=yes&return_to={quote(return_to, safe='')}")
-        self._throttle.check(network_of(request.address))
+        self._limit.check(request.address)
         asked = await provider.begin(return_to)
         browser = secrets.token_urlsafe(32)
         await self._store.write(partial(begin_sign_in, digest_of(asked.state), digest_of(browser), asked.begun))
@@ -137,27 +138,6 @@ class OidcApi:
         if self._provider is None:
             raise NotFound("Nobody signs in by a provider here: the config has no [auth.oidc]. Sign in with a key.")
         return self._provider
-
-
-class _Throttle:
-    """How many sign-ins each address has begun lately: each is a row in the store."""
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._spent: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def check(self, network: str) -> None:
-        now = self._clock()
-        spent, at = self._spent.pop(network, (0.0, now))
-        spent = max(0.0, spent - (now - at) * PER_SECOND)
-        is_full = spent > BURST - 1
-        self._spent[network] = spent + (not is_full), now
-        if len(self._spent) > MOST_ADDRESSES:
-            self._spent.popitem(last=False)
-        if is_full:
-            raise RateLimited(
-                "Too many sign-ins were begun from this address. Try again in a moment.", retry_after=1 / PER_SECOND
-            )
 
 
 def _forget(request: Request) -> Header:

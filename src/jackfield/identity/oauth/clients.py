@@ -9,7 +9,6 @@ import secrets
 import time
 from base64 import b64decode
 from binascii import Error as BadBase64
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from urllib.parse import unquote_plus
@@ -17,9 +16,9 @@ from urllib.parse import unquote_plus
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from jackfield.errors import RateLimited, Unavailable
+from jackfield.errors import Unavailable
 from jackfield.http.request import Request
-from jackfield.identity.authentication import network_of
+from jackfield.identity.address_limit import AddressLimit
 from jackfield.identity.keys import digest_of
 from jackfield.identity.oauth import transactions as tx
 from jackfield.identity.oauth.documents import MOST_REDIRECT_URIS, ClientDocuments, shown_name
@@ -38,7 +37,6 @@ from jackfield.store import Store
 
 REGISTRATIONS_AT_ONCE = 20
 REGISTRATIONS_PER_SECOND = 1 / 30
-MOST_ADDRESSES = 10_000
 LONGEST_ID = 500
 _UNKNOWN = "The client is unknown here: its registration may have expired. Have the program register again."
 
@@ -76,9 +74,12 @@ class Clients:
     ) -> None:
         self._store = store
         self._documents = documents
-        self._clock = clock
-        self._spent: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """By network: what it has used of its burst, and when."""
+        self._limit = AddressLimit(
+            burst=REGISTRATIONS_AT_ONCE,
+            per_second=REGISTRATIONS_PER_SECOND,
+            refusal="Too many registrations from this address. Try again later.",
+            clock=clock,
+        )
 
     async def find(self, client_id: str) -> Client:
         """The client with this id. Raises `OAuthError` where there is none."""
@@ -93,7 +94,7 @@ class Clients:
 
     async def register(self, body: bytes, *, address: str, scope: str) -> Registered:
         """Keep a client that registers itself."""
-        self._throttle(network_of(address))
+        self._limit.check(address)
         wanted = _read(body)
         secret = None if wanted.token_endpoint_auth_method == PUBLIC else secrets.token_urlsafe(32)
         client = Client(
@@ -135,18 +136,6 @@ class Clients:
         if not hmac.compare_digest(digest_of(secret), client.secret_digest or ""):
             raise OAuthError("invalid_client", "The client's secret is wrong.", status=401)
         return client
-
-    def _throttle(self, network: str) -> None:
-        now = self._clock()
-        spent, at = self._spent.pop(network, (0.0, now))
-        spent = max(0.0, spent - (now - at) * REGISTRATIONS_PER_SECOND)
-        if spent > REGISTRATIONS_AT_ONCE - 1:
-            self._spent[network] = spent, now
-            wait = (spent - REGISTRATIONS_AT_ONCE + 1) / REGISTRATIONS_PER_SECOND
-            raise RateLimited("Too many registrations from this address. Try again later.", retry_after=wait)
-        self._spent[network] = spent + 1, now
-        if len(self._spent) > MOST_ADDRESSES:
-            self._spent.popitem(last=False)
 
 
 def is_document_url(client_id: str) -> bool:
