@@ -258,6 +258,20 @@ async def test_a_revoked_key_loses_its_logins_and_its_name_brings_none(tmp_path:
             await headers_of(place, "eve")
 
 
+@requirement("ID-connection-other-server")
+async def test_a_source_that_is_another_server_now_gets_no_token_of_the_old_one(tmp_path: Path) -> None:
+    async with upstream() as server, upstream() as other:
+        async with gateway_at(tmp_path, server, store=SQLITE) as place:
+            await place.log_in("ann")
+            await place.listed()
+        async with gateway_at(tmp_path, other, store=SQLITE) as place:
+            waiting = await place.call("ann")
+            assert (waiting.status_code, waiting.json()["status"]) == (202, "pending_login")
+            assert not other.mcp.strangers & set(server.secrets)
+            await place.log_in("ann")
+            assert (await place.result("ann", waiting.json()["call_id"]))["result"] == "ann"
+
+
 @requirement("ID-step-up")
 async def test_more_scopes_are_asked_for_by_another_login_that_keeps_those_there_are(tmp_path: Path) -> None:
     async with upstream() as server, gateway_at(tmp_path, server) as place:

@@ -63,6 +63,8 @@ class PeopleServer:
         self.people: dict[str, str] = {}
         """By token: whose it is."""
         self.requests: list[Seen] = []
+        self.strangers: set[str] = set()
+        """Tokens that came and were not good."""
         self.needs_more: set[str] = set()
         """Tokens without the scope that `tools/call` needs."""
         self.echoes = False
@@ -84,6 +86,7 @@ class PeopleServer:
         method = json.loads(body).get("method", "") if body else ""
         person = self.people.get(token)
         if person is None:
+            self.strangers.add(token)
             await _refusal(401, 'error="invalid_token", scope="read"')(scope, receive, send)
         elif method == "tools/call" and token in self.needs_more:
             await _refusal(403, 'error="insufficient_scope", scope="write"')(scope, receive, send)

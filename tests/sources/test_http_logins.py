@@ -107,7 +107,12 @@ async def test_a_tool_of_the_api_names_a_source_with_a_login_or_is_refused(tmp_p
         refused = await client.post("/api/v1/tools", json=wrong)
         assert refused.status_code == 400
         assert "Sources with a login: github." in refused.text
-        right = {**made, "execution": {"url": "https://api.example/x", "connection": "github"}}
+        for url in ("https://evil.example/x", "http://mcp.github.example/x", "https://mcp.github.example:8443/x"):
+            thief = {**made, "execution": {"url": url, "connection": "github"}}
+            refused = await client.post("/api/v1/tools", json=thief)
+            assert refused.status_code == 400
+            assert "takes logins of 'github' to another server" in refused.text
+        right = {**made, "execution": {"url": "https://mcp.github.example/x/{id}", "connection": "github"}}
         assert (await client.post("/api/v1/tools", json=right)).status_code == 201
 
 

@@ -19,7 +19,8 @@ from jackfield.catalog.merge import check
 from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Tool, ToolKind
-from jackfield.outgoing import Outgoing
+from jackfield.outgoing import Outgoing, OutgoingError
+from jackfield.outgoing.urls import named_origin
 from jackfield.settings import (
     RESERVED_SOURCES,
     Settings,
@@ -168,6 +169,7 @@ class StoredTools:
             where = f"Tool '{raw.get('name', '?')}'"
             tool = parse_tool(dict(raw), where=where)
             check_connection(tool, self._settings.sources, where=where)
+            self._check_origin(tool, where=where)
         except ConfigError as fault:
             raise BadRequest(fault.message) from None
         if not _NAME.fullmatch(tool.name):
@@ -176,6 +178,24 @@ class StoredTools:
         for notice in check(listed, None).notices:
             raise BadRequest(notice.message)
         return tool
+
+    def _check_origin(self, tool: ToolSettings, *, where: str) -> None:
+        """A tool of the API takes people's logins to the server they are for; any other server needs the config."""
+        execution = tool.execution
+        if execution is None or execution.connection is None:
+            return
+        source = next(one for one in self._settings.sources if one.name == execution.connection)
+        urls = (source.options.get("url"), source.options.get("base_url"))
+        own = {named_origin(url) for url in urls if isinstance(url, str)}
+        try:
+            is_own = named_origin(execution.url) in own
+        except OutgoingError as fault:
+            raise ConfigError(f"{where}.execution.url: {fault.message}") from None
+        if not is_own:
+            raise ConfigError(
+                f"{where}.execution.connection takes logins of '{source.name}' to another server than that source's. "
+                "Only a tool in the config may do that: add it there as [[tools]]."
+            )
 
     def _check_kept(self, name: str) -> None:
         if name not in self._kept:

@@ -71,6 +71,7 @@ class Connections:
             vault,
             secrets=settings.secrets,
             gateway_id=gateway_id,
+            url_of=lambda name: self.sources[name].url,
             on_write=self.book.take,
             on_unknown_client=self._forget_unknown,
         )

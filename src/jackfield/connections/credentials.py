@@ -20,7 +20,7 @@ from jackfield.connections import transactions as tx
 from jackfield.connections.oauth import Client, GrantEnded, OAuthError, Target, TokenRefused, Tokens
 from jackfield.connections.oauth.client import OAuthClient
 from jackfield.connections.oauth.tokens import INVALID_CLIENT
-from jackfield.connections.transactions import CONNECTION, CONNECTION_TOPIC, Held
+from jackfield.connections.transactions import CONNECTION, CONNECTION_TOPIC
 from jackfield.connections.types import NOTHING, Connection, Wanted, connection_id
 from jackfield.errors import SourceUnavailable, Unavailable
 from jackfield.identity.vault import Vault
@@ -97,10 +97,14 @@ class CredentialStore:
         *,
         secrets: Secrets,
         gateway_id: str,
+        url_of: Callable[[str], str],
         on_write: Callable[[Connection], None],
         on_unknown_client: Callable[[Credentials], Awaitable[None]],
     ) -> None:
-        """`on_write`: told of each connection on record; `on_unknown_client`: of one whose client the server forgot."""
+        """`url_of`: where the server of a source is; `on_write`: told of each connection on record;
+        `on_unknown_client`: of one whose client the server forgot.
+        """
+        self._url_of = url_of
         self._store = store
         self._vault = vault
         self._secrets = secrets
@@ -152,21 +156,22 @@ class CredentialStore:
             await asyncio.wait(self._tasks.values(), timeout=2.0)
 
     async def read(self, source: str, principal: str) -> tuple[Connection, Credentials]:
-        """As they are on record. Raises `Ended` where there are none."""
+        """As they are on record. Raises `Ended` where there are none, or none for the server that the source is now."""
         held = await self._store.read(partial(tx.get_held, source, principal))
-        if held is None or not held.connection.is_connected:
+        if held is None or not held.connection.is_connected or held.sealed is None:
             raise Ended
-        return held.connection, self._unsealed(held)
+        credentials = self._unsealed(held.connection, held.sealed)
+        if credentials.target.url != self._url_of(source):
+            await self.end(held.connection)
+            raise Ended
+        self.remember(held.connection, credentials)
+        return held.connection, credentials
 
-    def _unsealed(self, held: Held) -> Credentials:
-        connection = held.connection
-        if held.sealed is None:
-            raise Ended
-        secret = self._vault.unseal(CONNECTION, connection.id, held.sealed)
+    def _unsealed(self, connection: Connection, sealed: str) -> Credentials:
+        secret = self._vault.unseal(CONNECTION, connection.id, sealed)
         credentials = msgspec.json.decode(secret, type=Credentials)
         if (credentials.source, credentials.principal) != (connection.source, connection.principal):
             raise Unavailable("The tokens of a connection are somebody else's. Remove it and log in again.")
-        self.remember(connection, credentials)
         return credentials
 
     def remember(self, connection: Connection, credentials: Credentials) -> None:

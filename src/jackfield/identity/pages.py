@@ -2,8 +2,8 @@
 
     page("Sign in", element("p", "Text is escaped."), form)
 
-Above: handlers of pages. Below: nothing. Every text is escaped where it enters an element; what comes out of `element`
-is markup. No page may be framed, stored, or load anything.
+Above: handlers of pages. Below: nothing. Every text is escaped where it enters an element, and loses its hidden
+characters; what comes out of `element` is markup. No page may be framed, stored, or load anything.
 """
 
 import base64
@@ -70,7 +70,12 @@ def element(name: str, /, *children: "str | Html", **attributes: "str | bool | N
 
 def joined(children: "Iterable[str | Html]") -> Html:
     """Several pieces as one."""
-    return Html("".join(child.markup if isinstance(child, Html) else escape(child) for child in children))
+    return Html("".join(child.markup if isinstance(child, Html) else escape(visible(child)) for child in children))
+
+
+def visible(text: str) -> str:
+    """Without control and hidden characters, such as those that change the direction of what follows."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " * c.isspace() for c in text)
 
 
 def hidden_field(name: str, value: str) -> Html:

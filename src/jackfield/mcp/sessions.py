@@ -51,6 +51,7 @@ class McpSession:
         self.id = session_id
         self.principal = principal.name
         self.group = principal.group
+        self.grant = principal.grant
         """The group whose endpoint it was opened at; it is good for that one only."""
         self.viewer = principal
         """Whose it is, as of the last request."""
@@ -196,10 +197,12 @@ class McpSessions:
         return session
 
     def find(self, session_id: str, principal: Principal) -> McpSession | None:
-        """The session, if it is this key's, at this endpoint; for another key or group it does not exist."""
+        """The session, if it is this key's, at this endpoint; for another key, group or grant it does not exist."""
         self._expire()
         session = self._by_id.get(session_id)
-        if session is None or session.principal != principal.name or session.group != principal.group:
+        if session is None or session.principal != principal.name:
+            return None
+        if (session.group, session.grant) != (principal.group, principal.grant):
             return None
         session.viewer = principal
         session.used = self._clock()

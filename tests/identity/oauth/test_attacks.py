@@ -2,9 +2,11 @@
 
 import asyncio
 import secrets
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from jackfield.gateway.retention import prune
@@ -112,6 +114,8 @@ async def test_plain_or_missing_pkce_is_refused(tmp_path: Path, changes: dict[st
         "https://127.0.0.1:5123/callback",
         "http://127.0.0.1:5123/callback#x",
         "http://127.0.0.1:5123/Callback",
+        "http://127.0.0.1:5124/call\tback",
+        "\nhttp://127.0.0.1:5124/callback",
     ],
 )
 async def test_an_unregistered_redirect_is_shown_and_never_followed(tmp_path: Path, uri: str) -> None:
@@ -147,6 +151,29 @@ async def test_a_look_alike_redirect_is_shown_as_what_it_is(tmp_path: Path) -> N
             assert "Its name is only what it claims" in page.text
             assert "\u202e" not in page.text
             assert "form-action 'self' https:;" in page.headers["content-security-policy"]
+
+
+@requirement("ID-attack-other-grant")
+async def test_another_token_of_the_same_person_does_not_find_a_session(tmp_path: Path) -> None:
+    async with oauth_gateway(tmp_path) as front:
+        person, wide, narrow = await front.person(), await front.program(), await front.program()
+        tokens = await wide.log_in(person)
+        page = await person.open(narrow.url())
+        answer = await person.decide(page, "allow", ("allowed_group", "two"))
+        other = (await narrow.exchange(answer["code"])).json()
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
+
+        async def ask(token: str, method: str, params: Mapping[str, object], **more: str) -> httpx2.Response:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            sent = headers | {"authorization": f"Bearer {token}"} | more
+            return await front.http.post("/mcp", json=body, headers=sent)
+
+        opened = await ask(tokens["access_token"], "initialize", hello)
+        session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+        assert (await ask(other["access_token"], "tools/list", {}, **session)).status_code == 404
+        renewed = (await wide.refresh(tokens["refresh_token"])).json()
+        assert (await ask(renewed["access_token"], "tools/list", {}, **session)).status_code == 200
 
 
 async def test_an_error_does_not_send_people_to_a_site_that_anybody_registered(tmp_path: Path) -> None:
@@ -271,6 +298,7 @@ async def test_a_flood_of_registrations_is_stopped(tmp_path: Path) -> None:
         ({"redirect_uris": ["http://app.example/callback"]}, "invalid_redirect_uri"),
         ({"redirect_uris": ["javascript:alert(1)"]}, "invalid_redirect_uri"),
         ({"redirect_uris": ["data:text/html,x"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["ms-msdt:/id"]}, "invalid_redirect_uri"),
         ({"redirect_uris": ["https://a.example/#part"]}, "invalid_redirect_uri"),
         ({"redirect_uris": ["https://a@b.example/"]}, "invalid_redirect_uri"),
         ({"redirect_uris": ["https://*.example/"]}, "invalid_redirect_uri"),
