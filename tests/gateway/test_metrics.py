@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from jackfield.calls.messages import cancelled
 from jackfield.gateway.gateway import Gateway
 from jackfield.gateway.metrics import FOR_ALL, METRICS
 from jackfield.model.call import Outcome, done
+from jackfield.settings import load_settings
 from jackfield.sources.base import Invocation
+from jackfield.store.postgres import READERS
 from tests.calls.harness import OPS, FunctionSource, pipeline_harness
-from tests.harness.in_process import KEY, in_process_gateway, serve_on_port
+from tests.harness.in_process import KEY, client_of, in_process_gateway, serve_on_port
 from tests.requirement import requirement
 from tests.waiting import eventually_async
 
@@ -300,3 +303,38 @@ def test_the_documentation_has_every_metric_with_its_type_and_labels() -> None:
     documented = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     assert documented == {metric.name: (metric.kind, metric.labels) for metric in METRICS}
     assert set(re.findall(r"jackfield_\w+", written)) <= exposed() | {metric.name for metric in METRICS}
+
+
+@requirement("OPS-METRICS-once", "OPS-METRICS-families")
+async def test_two_gateways_count_a_call_once_that_runs_at_one_and_is_cancelled_at_the_other(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    config = f'store = {{ url = "{postgres_url}" }}\n[sources.local]\nkind = "files"\npath = "slow.py"\n'
+    slow = 'import asyncio\n\n\nasync def slow() -> None:\n    """Takes long."""\n    await asyncio.sleep(60)\n'
+    async with AsyncExitStack() as stack:
+        scenes = []
+        for name in ("one", "two"):
+            folder = tmp_path / name
+            folder.mkdir()
+            (folder / "slow.py").write_text(slow)
+            (folder / "jackfield.toml").write_text(config)
+            settings = load_settings(folder / "jackfield.toml", environment={"JACKFIELD_ADMIN_KEY": KEY})
+            gateway = await stack.enter_async_context(Gateway(settings))
+            scenes.append(Scene(gateway, await stack.enter_async_context(client_of(gateway))))
+        first, second = scenes
+        calling = asyncio.create_task(first.execute("slow"))
+
+        async def running() -> str | None:
+            found = (await second.client.get("/api/v1/calls", params={"status": "running"})).json()["calls"]
+            return found[0]["id"] if found else None
+
+        call_id = await eventually_async(running)
+        assert (await second.client.post(f"/api/v1/calls/{call_id}/cancel")).is_success
+        assert (await calling)["status"] == "cancelled"
+        assert await second.outcomes() == {("slow", "admin", "cancelled"): 1}
+        assert await first.outcomes() == {}
+        for scene in scenes:
+            assert await scene.value("jackfield_postgres_connections_limit", pool="readers") == READERS
+            busy = await scene.value("jackfield_postgres_connections", pool="readers", state="busy")
+            assert busy is not None
+            assert 0 <= busy <= READERS

@@ -54,7 +54,22 @@ def fetched(
     return status, text, session
 
 
-@requirement("OPS-CORS")
+def assert_the_reference_works(page: Page, url: str) -> None:
+    """Its script runs under its own policy, and it asks for nothing but itself."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{url}/docs#list_calls")
+    assert page.locator("#list_calls[open]").count() == 1
+    page.fill("#filter", "connections source")
+    assert page.inner_text("#found").endswith(" found")
+    assert page.locator("#list_connections").is_visible()
+    assert not page.locator("#list_calls").is_visible()
+    page.fill("#filter", "")
+    assert page.locator("#list_calls").is_visible()
+    assert {address.partition("#")[0] for address in asked} <= {f"{url}/docs", f"{url}/favicon.ico"}
+
+
+@requirement("OPS-CORS", "OPS-DOCS-page")
 def test_an_app_in_a_browser_uses_the_gateway_with_a_key_and_no_other_page_does(tmp_path: Path) -> None:
     with blank_site() as app, blank_site() as stranger, chromium() as browser:
         config = f'[server]\ncors_origins = ["{app}"]\n[sources.local]\nkind = "files"\npath = "add.py"\n'
@@ -62,7 +77,7 @@ def test_an_app_in_a_browser_uses_the_gateway_with_a_key_and_no_other_page_does(
         with running_gateway(tmp_path, config, env={"JACKFIELD_ADMIN_KEY": KEY}, files=files) as gateway:
             context = browser.new_context()
             signed_in = context.new_page()
-            signed_in.goto(f"{gateway.url}/docs")
+            assert_the_reference_works(signed_in, gateway.url)
             answer = signed_in.request.post(f"{gateway.url}/api/login", headers={"x-api-key": KEY})
             assert answer.ok
             assert context.cookies()

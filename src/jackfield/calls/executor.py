@@ -313,10 +313,10 @@ class Executor:
             self._keep_trace(running)
         try:
             moved = await self._write(running, outcome)
+            settled = still_there(moved.call, running.call.id)
         except Exception as fault:
             self._give_up(running, fault)
             raise
-        settled = still_there(moved.call, running.call.id)
         self._forget(running)
         if running.span is not None:
             running.span.settled(settled)
