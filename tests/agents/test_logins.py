@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jackfield.connections.connections import LoginsOfOwners
+from jackfield.connections.owners import LoginsOfOwners
 from jackfield.model.call import CallStatus, Delivery
 from tests.calls.login_harness import SOURCE, LoginServer, add_login_source
 from tests.requirement import requirement

@@ -38,7 +38,7 @@ async def test_the_page_says_what_the_login_is_for_and_who_is_signed_in(tmp_path
         assert unknown.headers["location"] == f"/sign-in?return_to={path.replace('/', '%2F')}"
         page = await (await place.browser("ann")).get(path)
         assert page.status_code == 200
-        for told in ("far", f"127.0.0.1:{server.port}", "ann", "signed in at this gateway as ann"):
+        for told in ("far", f"127.0.0.1:{server.port}", "ann", "signed in at this gateway as <strong>ann</strong>"):
             assert told in page.text
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
         assert page.headers["referrer-policy"] == "same-origin"

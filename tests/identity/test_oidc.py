@@ -25,6 +25,7 @@ from jackfield.identity import oidc
 from jackfield.sdk import Client, NotFound
 from jackfield.settings import load_settings
 from tests.harness.in_process import KEY
+from tests.identity.oauth.programs import REDIRECT, Person, Program
 from tests.identity.signing_provider import CLIENT_ID, CLIENT_SECRET, SigningProvider, signing_provider
 from tests.requirement import requirement
 from tests.waiting import Stopwatch, eventually_async
@@ -594,6 +595,24 @@ async def test_a_role_names_what_there_is(tmp_path: Path, limit: str, says: str)
 async def test_a_provider_without_roles_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with signing_provider() as provider, make(tmp_path, config(provider, more="")):
         assert "there is no [auth.roles]" in caplog.text
+
+
+async def test_people_who_could_never_log_in_at_a_source_are_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = '[sources.far]\nkind = "mcp"\nurl = "https://far.example/mcp"\nauth = "user"\n'
+    oauth = '[auth.oauth]\nmode = "external"\nissuer = "https://login.example"\n'
+    role = '[auth.roles.all]\ngroups = ["*"]\nscopes = ["call"]\n'
+    async with make(tmp_path, source + oauth + role):
+        assert "none of them can sign in here to log in at 'far'" in caplog.text
+
+
+async def test_a_person_is_shown_by_name_where_they_allow_something(scene: Scene) -> None:
+    await scene.sign_in()
+    said = {"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"}
+    program = Program(scene.browser, (await scene.browser.post("/oauth/register", json=said)).json())
+    page = await Person(scene.browser).open(program.url(resource=None))
+    assert "AsAda Lovelace (user:ada)" in page.text
 
 
 @requirement("ID-oidc-doctor")

@@ -4,9 +4,10 @@ Above: sources, by `SourceContext.logins`; the login flows and `api.py`. Below: 
 credentials in the vault, and the OAuth client of each source.
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -28,13 +29,12 @@ from jackfield.connections.types import (
     connected_sources,
     connection_id,
 )
-from jackfield.errors import LoginNeeded, NotFound, SourceUnavailable
+from jackfield.errors import LoginNeeded, NotFound, SourceUnavailable, Unavailable
 from jackfield.identity.vault import Vault
 from jackfield.identity.vault_transactions import delete_sealed, put_sealed
 from jackfield.model.text import nearest
 from jackfield.outgoing import Outgoing
 from jackfield.settings import Settings
-from jackfield.sources.authorization import Authorization, SourceLogins
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield")
@@ -310,9 +310,10 @@ class Connections:
         """Somebody is gone, and so are their logins."""
         if not self.sources or principal == SHARED:
             return
-        for held in await self._store.write(partial(tx.disconnect_principal, principal)):
+        gone = await self._store.write(partial(tx.disconnect_principal, principal))
+        for held in gone:
             self._gone(held.connection.id)
-            await self._revoke(held)
+        await asyncio.gather(*map(self._revoke, gone))
 
     async def _revoke(self, held: Held) -> None:
         """At the server, where it can be. The login is forgotten here in any case."""
@@ -324,7 +325,7 @@ class Connections:
             credentials = msgspec.json.decode(secret, type=Credentials)
             self.credentials.note(credentials)
             await oauth.revoke(credentials.target.server, credentials.client, credentials.tokens)
-        except OAuthError as fault:
+        except (OAuthError, Unavailable) as fault:
             log.warning("A login at source '%s' could not be revoked there: %s", held.connection.source, fault.message)
 
     def _gone(self, name: str) -> None:
@@ -340,26 +341,6 @@ class Connections:
 
     async def close(self) -> None:
         await self.credentials.close()
-
-
-class LoginsOfOwners:
-    """The same for callers that use another's logins: an agent those of who made it."""
-
-    def __init__(self, logins: SourceLogins, owner_of: Callable[[str], str]) -> None:
-        self._logins = logins
-        self._owner_of = owner_of
-
-    def of(self, source: str, principal: str) -> Authorization | None:
-        return self._logins.of(source, self._owner_of(principal))
-
-    def is_per_user(self, source: str) -> bool:
-        return self._logins.is_per_user(source)
-
-    def is_missing(self, source: str, principal: str, scopes: Collection[str] = ()) -> bool:
-        return self._logins.is_missing(source, self._owner_of(principal), scopes)
-
-    async def last_principal(self, source: str) -> str | None:
-        return await self._logins.last_principal(source)
 
 
 class SourceAuthorization:

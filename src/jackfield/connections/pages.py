@@ -17,11 +17,9 @@ from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.authentication import login_in
 from jackfield.identity.browser import Browser, sign_in_first
 from jackfield.identity.keys import digest_of
-from jackfield.identity.pages import Html, as_page, element, page
+from jackfield.identity.pages import LONGEST_NAME, Html, as_page, element, named, page
 from jackfield.model.principal import Principal
 from jackfield.model.redaction import cut
-
-LONGEST_NAME = 200
 
 
 class ConnectPages:
@@ -112,7 +110,8 @@ def _what_for(offer: LoginOffer, host: str) -> list[Html]:
 
 
 def _signed_in(principal: Principal) -> Html:
-    return element("p", f"You are signed in at this gateway as {cut(principal.name, LONGEST_NAME)}.", class_="quiet")
+    who = named(principal.name, principal.title)
+    return element("p", "You are signed in at this gateway as ", who, ".", class_="quiet")
 
 
 def _parameters(request: Request) -> dict[str, str]:

@@ -219,6 +219,13 @@ def identity_warnings(settings: Settings) -> Iterator[str]:
             "person: make sure that they are."
         )
 
+    own_logins = [source.name for source in settings.sources if source.auth == "user"]
+    if oidc is None and oauth.mode == "external" and own_logins:
+        yield (
+            f"[auth.oauth] takes tokens of people, but without [auth.oidc] none of them can sign in here to log in at "
+            f"'{own_logins[0]}' (auth = \"user\"). Add [auth.oidc] with the same issuer."
+        )
+
 
 def public_settings(settings: Settings, *, agents: Iterable[Agent], entries: Iterable[Entry]) -> dict[str, Any]:
     """What in-process tools may know of the settings: names and public fields, nothing secret."""

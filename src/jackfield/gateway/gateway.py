@@ -37,8 +37,8 @@ from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.stored_tools import StoredTools
 from jackfield.catalog.transactions import PREFERENCES_TOPIC
-from jackfield.connections.connections import LoginsOfOwners
 from jackfield.connections.flows import LoginFlows
+from jackfield.connections.owners import LoginsOfOwners
 from jackfield.connections.types import WaitingCall
 from jackfield.errors import Refused, Unavailable
 from jackfield.gateway.building import (

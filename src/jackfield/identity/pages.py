@@ -17,6 +17,7 @@ from msgspec import Struct
 from jackfield.errors import Refused
 from jackfield.http.request import Handler, Request
 from jackfield.http.response import NO_STORE, BytesResponse, EmptyResponse, Header, Response
+from jackfield.model.redaction import cut
 from jackfield.protocol.errors import error_headers, http_status
 
 _STYLE = """
@@ -47,6 +48,7 @@ text-decoration:none;color:var(--ink);background:var(--ground);border:1px solid 
 .fault{color:var(--bad)}
 """.strip().replace("\n", "")
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+LONGEST_NAME = 200
 _VOID = frozenset({"input", "br", "meta"})
 
 
@@ -76,6 +78,12 @@ def joined(children: "Iterable[str | Html]") -> Html:
 def visible(text: str) -> str:
     """Without control and hidden characters, such as those that change the direction of what follows."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " * c.isspace() for c in text)
+
+
+def named(name: str, title: str | None) -> Html:
+    """Somebody, as they know themselves: by their own name, where they have one, with that on record."""
+    shown = element("strong", cut(title or name, LONGEST_NAME))
+    return shown if title is None else joined((shown, f" ({cut(name, LONGEST_NAME)})"))
 
 
 def hidden_field(name: str, value: str) -> Html:

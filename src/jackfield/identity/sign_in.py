@@ -15,7 +15,7 @@ from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.authentication import UNKNOWN_KEY, Logins, Throttle, login_cookie, login_in
 from jackfield.identity.browser import Browser, own_path
 from jackfield.identity.keys import Keyring
-from jackfield.identity.pages import Html, as_page, element, hidden_field, page, redirect
+from jackfield.identity.pages import Html, as_page, element, hidden_field, named, page, redirect
 from jackfield.model.principal import Principal
 from jackfield.protocol.errors import http_status
 
@@ -100,7 +100,8 @@ class SignInPage:
 
 def _signed_in(principal: Principal, return_to: str) -> Html:
     go_on = element("a", "Continue", href=return_to, class_="button primary")
-    return element("p", "You are signed in as ", element("strong", principal.name), ". ", element("br"), go_on)
+    who = named(principal.name, principal.title)
+    return element("p", "You are signed in as ", who, ". ", element("br"), go_on)
 
 
 def routes(

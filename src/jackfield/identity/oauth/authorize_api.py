@@ -116,6 +116,7 @@ class AuthorizeApi:
             asker=asker,
             wanted=wanted,
             person=principal.name,
+            title=principal.title,
             held=held,
             groups=groups,
             resource=self._addresses.resource(request, wanted.resource),

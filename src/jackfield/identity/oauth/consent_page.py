@@ -15,7 +15,7 @@ from jackfield.identity.oauth.addresses import group_of
 from jackfield.identity.oauth.authorization import PARAMETERS, Asker, Wanted
 from jackfield.identity.oauth.redirects import describe, form_targets
 from jackfield.identity.oauth.types import SCOPES
-from jackfield.identity.pages import Html, element, hidden_field, joined, page
+from jackfield.identity.pages import Html, element, hidden_field, joined, named, page
 
 MOST_GROUPS = 100
 
@@ -33,6 +33,8 @@ class Consent(Struct, frozen=True, kw_only=True):
     asker: Asker
     wanted: Wanted
     person: str
+    title: str | None
+    """How the person is called, where that is not by the name on record."""
     held: tuple[str, ...]
     """Those of the scopes asked for that the person can give."""
     groups: tuple[GroupChoice, ...]
@@ -87,7 +89,7 @@ def _who(consent: Consent) -> Html:
             element("div", target.note, class_=note_class),
         ),
         *_entry("What for", element("div", _resource(consent))),
-        *_entry("As", element("div", element("strong", consent.person))),
+        *_entry("As", element("div", named(consent.person, consent.title))),
     )
 
 
