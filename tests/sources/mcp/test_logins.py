@@ -369,6 +369,20 @@ async def test_a_hidden_list_is_read_as_soon_as_somebody_has_a_login(tmp_path: P
         await eventually_async(lambda: at.status.status is SourceState.LOGIN_NEEDED)
 
 
+@requirement("ID-upstream-personal-list")
+async def test_resources_that_one_callers_login_shows_are_not_shown_to_others(tmp_path: Path) -> None:
+    logins = two_logins()
+    logins.last = "ann"
+    async with guarded(People().app, PEOPLE) as server, place(tmp_path, server.url, logins) as at:
+        hidden = await at.source.refresh()
+        assert len(hidden.tools) == 3
+        assert [*hidden.resources] == []
+        assert server.of("resources/list")
+    async with guarded(People().app, PEOPLE) as server, place(tmp_path, server.url, two_logins()) as at:
+        server.open_to_all = ALL
+        assert [*(await at.source.refresh()).resources] != []
+
+
 @requirement("ID-upstream-hidden-list")
 async def test_a_hidden_list_outlives_a_restart_and_its_calls_are_taken(tmp_path: Path) -> None:
     store = open_store("memory:", folder=tmp_path, data=tmp_path)

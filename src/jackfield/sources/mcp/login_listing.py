@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.sources.authorization import SourceLogins
@@ -21,12 +22,19 @@ from jackfield.sources.mcp.upstream import Offered
 
 log = logging.getLogger("jackfield.sources")
 
+RESOURCES = "resources"
+
 
 class _KeptOffer(Struct):
     """What the store has of a server's lists."""
 
     agreement: Agreement
     lists: dict[str, list[Raw]] = {}
+
+
+def _for_all(offered: Offered) -> Offered:
+    """What one caller's login shows, without what may be that caller's own: everybody sees this list."""
+    return replace(offered, lists={member: listed for member, listed in offered.lists.items() if member != RESOURCES})
 
 
 class LoginListing:
@@ -106,7 +114,7 @@ class LoginListing:
                         fault = refusal
                 else:
                     self._is_hidden, own.last_user = True, principal
-                    return offered
+                    return _for_all(offered)
         if fault is not None:
             raise fault
         self._is_hidden = False  # nobody's login is good any more
