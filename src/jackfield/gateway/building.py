@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,6 +16,7 @@ from jackfield.catalog.checking import Checking
 from jackfield.catalog.pins import Pins
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.connections.connections import Connections, LoginChanged
+from jackfield.connections.oauth.http import is_loopback
 from jackfield.errors import ConfigError
 from jackfield.identity.keys import Keyring
 from jackfield.identity.vault import Vault
@@ -213,6 +215,13 @@ def identity_warnings(settings: Settings) -> Iterator[str]:
     oidc, oauth = settings.oidc, settings.oauth
     if oidc is not None and not settings.roles:
         yield "[auth.oidc] lets people sign in, but there is no [auth.roles], so none of them may do anything."
+    if settings.roles and oidc is None and oauth.mode != "external":
+        yield "[auth.roles] has no effect: nobody signs in by a provider. Add [auth.oidc]; keys have their own scopes."
+    if oauth.issuer is not None and oauth.mode != "external":
+        yield f'[auth.oauth] issuer is unused with mode = "{oauth.mode}". To take its tokens write mode = "external".'
+    for name, issuer in (("auth.oidc", oidc and oidc.issuer), ("auth.oauth", oauth.issuer)):
+        if issuer and issuer.startswith("http://") and not is_loopback(urlsplit(issuer).hostname or ""):
+            yield f"[{name}] issuer is not https: whoever listens on the way can sign in as anybody. Use https."
     if oidc is not None and oauth.mode == "external" and oauth.issuer != oidc.issuer:
         yield (
             "[auth.oidc] and [auth.oauth] have different issuers. Whoever has the same 'sub' at both counts as one "

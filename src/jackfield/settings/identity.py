@@ -1,15 +1,18 @@
 """`[auth.oidc]`, `[auth.roles.NAME]`, `[auth.oauth]`, and the `auth` and `oauth` of a source."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from jackfield.errors import ConfigError
 from jackfield.model.principal import is_scope
 from jackfield.settings.parsing import parse_config
 
 Text = Annotated[str, Meta(min_length=1)]
+WELL_KNOWN = "/.well-known/"
+PEM = "-----BEGIN"
 
 
 class OidcSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,6 +52,11 @@ def check_oidc(oidc: OidcSettings, *, where: str) -> None:
             f"{where}.issuer is {oidc.issuer!r}, which is not the URL of an issuer. "
             "Write it as the provider does, for example https://accounts.example.org."
         )
+    if WELL_KNOWN in parts.path:
+        raise ConfigError(
+            f"{where}.issuer is the address of the provider's metadata. "
+            f"Write the issuer: {oidc.issuer.partition(WELL_KNOWN)[0]}"
+        )
     if "openid" not in oidc.scopes:
         raise ConfigError(f"{where}.scopes lacks 'openid', without which the provider signs nobody in. Add it.")
 
@@ -59,6 +67,10 @@ def check_role(role: RoleSettings, *, where: str) -> None:
     if not role.groups and not role.emails:
         raise ConfigError(
             f'{where} has neither groups nor emails, so nobody has it. Add groups = ["*"] for everybody who signs in.'
+        )
+    if (no_address := next((email for email in role.emails if "@" not in email), None)) is not None:
+        raise ConfigError(
+            f"{where}.emails has {no_address!r}, which matches no address. For everybody of a domain write '*@DOMAIN'."
         )
 
 
@@ -113,8 +125,8 @@ class SourceOAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 SourceAuth = Literal["none", "shared", "user"]
 
 
-def parse_source_login(options: dict[str, Any], *, where: str) -> tuple[SourceAuth, SourceOAuth]:
-    """Take `auth`, where it is a word, and `oauth` out of a source's options."""
+def parse_source_login(options: dict[str, Any], *, where: str, folder: Path) -> tuple[SourceAuth, SourceOAuth]:
+    """Take `auth`, where it is a word, and `oauth` out of a source's options. Files are relative to `folder`."""
     auth: SourceAuth = "none"
     if isinstance(options.get("auth"), str):
         said = options.pop("auth")
@@ -128,4 +140,40 @@ def parse_source_login(options: dict[str, Any], *, where: str) -> tuple[SourceAu
         raise ConfigError(f'{where}.oauth says how to log in, but not for whom. Add auth = "shared" or auth = "user".')
     if auth == "user" and oauth.grant in ("client_credentials", "jwt_bearer", "workload"):
         raise ConfigError(f"{where}.oauth.grant '{oauth.grant}' is for machines. Write auth = \"shared\".")
-    return auth, oauth
+    _check_source_oauth(oauth, where=f"{where}.oauth")
+    key = oauth.private_key
+    return auth, structs.replace(
+        oauth,
+        private_key=key if key is None or PEM in key else _file_in(folder, key),
+        token_file=None if oauth.token_file is None else _file_in(folder, oauth.token_file),
+    )
+
+
+def _file_in(folder: Path, path: str) -> str:
+    return str(folder / Path(path).expanduser())
+
+
+def _check_source_oauth(oauth: SourceOAuth, *, where: str) -> None:
+    """Raise `ConfigError` for a login that lacks what it needs."""
+    has_secret = oauth.client_secret is not None or oauth.private_key is not None
+    if oauth.grant == "code" and has_secret and not oauth.client_id:
+        raise ConfigError(f"{where} has a secret or a private key, but not the client's id. Add client_id.")
+    if oauth.grant == "code" and (oauth.authorization_url is None) != (oauth.token_url is None):
+        missing = "authorization_url" if oauth.authorization_url is None else "token_url"
+        raise ConfigError(f"{where}: authorization_url and token_url go together. Add {missing}, or write issuer.")
+    if oauth.grant != "code" and (lacks := _lacks(oauth)) is not None:
+        raise ConfigError(f'{where}.grant = "{oauth.grant}" needs {lacks}. Add it.')
+
+
+def _lacks(oauth: SourceOAuth) -> str | None:
+    """What a grant without a person's login needs and does not have."""
+    if not oauth.client_id:
+        return "client_id"
+    needed = {
+        "client_credentials": ("client_secret or private_key", oauth.client_secret or oauth.private_key),
+        "jwt_bearer": ("private_key", oauth.private_key or oauth.token_file),
+        "workload": ("token_file", oauth.token_file),
+        "enterprise": ("identity_provider", oauth.identity_provider),
+    }
+    name, given = needed[oauth.grant]
+    return None if given else name

@@ -222,7 +222,7 @@ def load_settings(
         approval=document.approval,
         console=document.console,
         models=with_environment_model(document.models, env, secret=secrets.get),
-        sources=tuple(parse_source(name, raw, path) for name, raw in document.sources.items()),
+        sources=tuple(parse_source(name, raw, path, folder=folder) for name, raw in document.sources.items()),
         tools=tuple(parse_tool(raw, where=_tool_place(number, raw, path)) for number, raw in enumerate(document.tools)),
         agents=document.agents,
         groups=document.groups,

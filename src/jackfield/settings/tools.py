@@ -69,7 +69,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     metadata: Metadata = Metadata()
 
 
-def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSettings:
+def parse_source(name: str, raw: dict[str, Any], path: Path | None, *, folder: Path) -> SourceSettings:
     where = f"{path}: sources.{name}"
     if name in RESERVED_SOURCES:
         raise ConfigError(f"{where}: '{name}' is a reserved name. Choose another one.")
@@ -87,7 +87,7 @@ def parse_source(name: str, raw: dict[str, Any], path: Path | None) -> SourceSet
     limit = options.pop("rate_limit_per_minute", None)
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise ConfigError(f"{where}.rate_limit_per_minute must be a whole number, 0 or more. Correct it.")
-    auth, oauth = parse_source_login(options, where=where)
+    auth, oauth = parse_source_login(options, where=where, folder=folder)
     overrides = options.pop("tools", {})
     if not isinstance(overrides, dict):
         raise ConfigError(f"{where}.tools must be a table of tool names. Write [sources.{name}.tools.NAME].")
