@@ -38,7 +38,7 @@ async def test_the_page_says_what_the_login_is_for_and_who_is_signed_in(tmp_path
         assert unknown.headers["location"] == f"/sign-in?return_to={path.replace('/', '%2F')}"
         page = await (await place.browser("ann")).get(path)
         assert page.status_code == 200
-        for told in ("far", f"127.0.0.1:{server.port}", "ann", "signed in at this gateway as <strong>ann</strong>"):
+        for told in ("far", f"127.0.0.1:{server.port}", "ann", "You are signed in as <strong>ann</strong>"):
             assert told in page.text
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
         assert page.headers["referrer-policy"] == "same-origin"
@@ -97,7 +97,7 @@ async def test_an_answer_counts_once_and_the_link_ends_with_the_login(tmp_path: 
         assert (await browser.get(back)).status_code == 200
         again = await browser.get(back)
         assert again.status_code == 400
-        assert "was used already" in again.text
+        assert "This login is finished" in again.text
         assert (await browser.get(urlsplit(link).path)).status_code == 410
         assert await is_connected(place, "ann")
         assert [form["grant_type"] for form in server.forms].count("authorization_code") == 1
@@ -129,7 +129,9 @@ async def test_a_link_is_for_one_person(tmp_path: Path) -> None:
         for other in ("bob", "admin"):
             refused = await place.press(link, other)
             assert refused.status_code == 403
-            assert "somebody else" in refused.text
+            assert "This login is somebody else&#x27;s." in refused.text
+            assert "You are signed in as" in refused.text
+            assert "/sign-in?return_to=%2Fconnect%2F" in refused.text
         assert (await place.log_in("ann", link)).status_code == 200
 
 

@@ -208,13 +208,31 @@ async def test_one_email_that_is_verified_verifies_no_other(scene: Scene) -> Non
 
 
 @requirement("ID-roles-none")
-async def test_a_person_without_a_role_is_told_so_and_ends_what_they_had(scene: Scene) -> None:
+async def test_a_person_without_a_role_is_told_so_and_ends_what_they_had(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="jackfield")
     assert (await scene.sign_in()).status_code == 303
     scene.provider.claims["groups"] = ["others"]
     answer = await scene.sign_in()
     assert answer.status_code == 403
-    assert "You are known as Ada Lovelace" in answer.text
+    assert "You are known as Ada Lovelace (user:ada)" in answer.text
+    assert "user:ada was not signed in, for want of a role" in caplog.text
+    assert "groups in the claim 'groups': others" in caplog.text
     assert (await scene.browser.get("/api/login")).status_code == 401
+
+
+async def test_whoever_wants_to_be_somebody_else_is_asked_by_the_provider(scene: Scene) -> None:
+    """It knows them already, and would send them back as the same person."""
+    assert "prompt=login" not in (await scene.browser.get("/api/login/oidc")).headers["location"]
+    await scene.sign_in()
+    page = await scene.browser.get("/sign-in")
+    assert "You are signed in as <strong>Ada Lovelace</strong> (user:ada)." in page.text
+    assert "/api/login/oidc?return_to=%2F&amp;again=yes" in page.text
+    assert "prompt=login" in (await scene.browser.get("/api/login/oidc?again=yes")).headers["location"]
+    scene.provider.claims["groups"] = ["others"]
+    assert "/sign-in?again=yes" in (await scene.sign_in()).text
+    assert "again=yes" in (await scene.browser.get("/sign-in?again=yes")).text
 
 
 @requirement("ID-roles-next-login")

@@ -45,7 +45,10 @@ ATTEMPT_MS = 900_000
 """How long a person may take at the authorization server."""
 PROBE_SECONDS = 10.0
 _AGENT = "agent:"
-_NO_FLOW = "This is no answer to a login that was begun here, or it was used already. Start the login again."
+_NO_FLOW = (
+    "This login is finished, or was not begun here. If it said that you are connected, close this page; "
+    "else start the login again."
+)
 
 FindCall = Callable[[str], Awaitable[WaitingCall | None]]
 LoginDone = Callable[[str, str | None], Awaitable[object]]
@@ -224,4 +227,4 @@ def require_may_log_in(principal: Principal, source: ConnectedSource, whose: str
             return
     elif principal.on_record == whose and principal.session is None:
         return
-    raise Forbidden("This login is somebody else's. Sign in as the one whose call waits for it.")
+    raise Forbidden("This login is somebody else's. Sign in as the one whom it is for.")

@@ -10,16 +10,17 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from jackfield.connections.connections import CALLBACK_PATH, DOCUMENT_PATH
 from jackfield.connections.flows import LoginFlows, LoginOffer
 from jackfield.connections.oauth.registration import client_document
-from jackfield.errors import BadRequest, Unauthenticated
+from jackfield.errors import BadRequest, Forbidden, Unauthenticated
 from jackfield.http.request import MAX_PARAMETERS, Request
 from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.authentication import login_in
-from jackfield.identity.browser import Browser, sign_in_first
+from jackfield.identity.browser import Browser, sign_in_first, signed_in_as
 from jackfield.identity.keys import digest_of
 from jackfield.identity.pages import LONGEST_NAME, Html, as_page, element, named, page
 from jackfield.model.principal import Principal
 from jackfield.model.redaction import cut
+from jackfield.protocol.errors import http_status
 
 
 class ConnectPages:
@@ -33,10 +34,14 @@ class ConnectPages:
     async def show_login(self, request: Request) -> Response:
         """What the login is for, and a button."""
         flow_id = request.part("id")
+        path = f"/connect/{quote(flow_id, safe='')}"
         principal = await self._browser.principal_of(request)
         if principal is None:
-            return sign_in_first(f"/connect/{quote(flow_id, safe='')}")
-        offer = await self._flows.look(flow_id, principal)
+            return sign_in_first(path)
+        try:
+            offer = await self._flows.look(flow_id, principal)
+        except Forbidden as refusal:
+            return _not_yours(refusal, principal, path)
         token = self._browser.form_token(request)
         host = urlsplit(offer.source.url).netloc
         form = element(
@@ -44,13 +49,13 @@ class ConnectPages:
             token.field,
             element("button", f"Go on to the login at {host}", type="submit", class_="primary"),
             method="post",
-            action=f"/connect/{quote(flow_id, safe='')}",
+            action=path,
         )
         return page(
             f"Log in at {offer.source.name}",
-            *_what_for(offer, host),
+            *_what_for(offer, host, principal),
             form,
-            _signed_in(principal),
+            signed_in_as(principal, path),
             headers=token.headers,
         )
 
@@ -69,12 +74,10 @@ class ConnectPages:
         principal, browser = await self._who(request)
         offer = await self._flows.finish(answer, principal, browser=browser)
         runs = f" {offer.tool} runs now." if offer.tool else ""
-        whose = (
-            "For everybody who may use it." if not offer.whose else f"In the name of {cut(offer.whose, LONGEST_NAME)}."
-        )
+        whose = "everybody who may use it" if not offer.whose else f"calls of {cut(offer.whose, LONGEST_NAME)}"
         return page(
             "You are connected",
-            element("p", f"The login at {offer.source.name} is made. {whose}{runs}"),
+            element("p", f"The gateway is logged in at {offer.source.name}, for {whose}.{runs}"),
             element("p", "You can close this page."),
         )
 
@@ -96,7 +99,7 @@ class ConnectPages:
         return principal, digest_of(login)
 
 
-def _what_for(offer: LoginOffer, host: str) -> list[Html]:
+def _what_for(offer: LoginOffer, host: str, principal: Principal) -> list[Html]:
     name = element("strong", offer.source.name)
     why = f" ({host}) needs a login."
     if offer.tool is not None:
@@ -105,13 +108,18 @@ def _what_for(offer: LoginOffer, host: str) -> list[Html]:
         what = element("p", name, why)
     if not offer.whose:
         return [what, element("p", "Everybody who may use this source will use this login.")]
-    whose = element("strong", cut(offer.whose, LONGEST_NAME))
+    is_own = offer.whose == principal.on_record
+    whose = named(principal.name, principal.title) if is_own else element("strong", cut(offer.whose, LONGEST_NAME))
     return [what, element("p", "The login is for calls of ", whose, ", and for nobody else's.")]
 
 
-def _signed_in(principal: Principal) -> Html:
-    who = named(principal.name, principal.title)
-    return element("p", "You are signed in at this gateway as ", who, ".", class_="quiet")
+def _not_yours(refusal: Forbidden, principal: Principal, path: str) -> Response:
+    return page(
+        "This login is not yours",
+        element("p", refusal.message, role="alert"),
+        signed_in_as(principal, path),
+        status=http_status(refusal),
+    )
 
 
 def _parameters(request: Request) -> dict[str, str]:

@@ -18,7 +18,7 @@ from jackfield.http.request import Request
 from jackfield.http.response import Header, Response
 from jackfield.identity.authentication import Logins, cookie_in, login_in, set_cookie
 from jackfield.identity.keys import Credential
-from jackfield.identity.pages import Html, hidden_field, redirect
+from jackfield.identity.pages import Html, element, hidden_field, named, redirect
 from jackfield.model.principal import Principal
 
 FORM_COOKIE = "jackfield-form"
@@ -107,6 +107,13 @@ def own_path(path: str, *, param: str = "return_to") -> str:
             param=param,
         )
     return path
+
+
+def signed_in_as(principal: Principal, return_to: str) -> Html:
+    """Who is signed in, with a link to the sign-in page for whoever should be somebody else."""
+    url = f"/sign-in?return_to={quote(return_to, safe='')}"
+    switch = element("a", "Sign in as somebody else", href=url)
+    return element("p", "You are signed in as ", named(principal.name, principal.title), ". ", switch, class_="quiet")
 
 
 def sign_in_first(return_to: str) -> Response:

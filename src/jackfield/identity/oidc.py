@@ -36,6 +36,8 @@ MAX_BYTES = 512 * 1024
 LONGEST_SUB = 255
 LONGEST_NAME = 200
 MOST_GROUPS = 10_000
+MOST_LOGGED = 20
+"""Groups of somebody without a role that the log names."""
 _OK, _FAULTS = 200, 500
 
 
@@ -92,8 +94,11 @@ class OidcProvider:
             return f"{self.settings.issuer} cannot be used: {said}"
         return None
 
-    async def begin(self, return_to: str) -> AuthorizationRequest:
-        """A new request. Raises `Unavailable` while the provider cannot be reached."""
+    async def begin(self, return_to: str, *, asks_anew: bool = False) -> AuthorizationRequest:
+        """A new request; `asks_anew`: the provider asks who it is, even if it knows.
+
+        Raises `Unavailable` while the provider cannot be reached.
+        """
         async with self._within(SECONDS):
             metadata = await self._metadata()
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -107,6 +112,7 @@ class OidcProvider:
             "nonce": nonce,
             "code_challenge": challenge,
             "code_challenge_method": "S256",
+            **({"prompt": "login"} if asks_anew else {}),
         }
         endpoint = self._endpoint(metadata.authorization_endpoint, "authorization")
         url = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
@@ -125,7 +131,22 @@ class OidcProvider:
             self._check_claims(claims, begun)
             if self._lacks_something(claims):
                 claims = together(await self._user_info(tokens.access_token, metadata, subject=claims["sub"]), claims)
-        return self.person(claims)
+        person = self.person(claims)
+        if not person.roles:
+            self._log_no_role(person, claims)
+        return person
+
+    def _log_no_role(self, person: Person, claims: Mapping[str, Any]) -> None:
+        """What the operator needs to see which role is missing, or that the claim has another name."""
+        claim = self.settings.groups_claim
+        groups = [_text(group) for group in (groups_in(claims, claim) or [])[:MOST_LOGGED]]
+        log.info(
+            "%s was not signed in, for want of a role: verified email %s, groups in the claim '%s': %s",
+            person.id,
+            person.email or "none",
+            claim,
+            ", ".join(groups) or "none",
+        )
 
     def person(self, claims: Mapping[str, Any]) -> Person:
         """Whom these claims are about, and the roles that they have by them."""

@@ -41,6 +41,8 @@ class OidcQuery(Struct, frozen=True, kw_only=True):
     """Where to go afterwards: a path of this gateway."""
 
     return_to: str = ""
+    again: str = ""
+    """Set to be asked by the provider who one is, even if it knows: to sign in as somebody else."""
     moved: str = ""
     """Set where the browser was sent to the gateway's own address first."""
 
@@ -79,9 +81,10 @@ class OidcApi:
         return_to = own_path(query.return_to)
         if not query.moved and (request.header(b"host") or "").lower() != urlsplit(self._url).netloc.lower():
             # The provider sends the browser back to this address, and only cookies of this address come with it.
-            return redirect(f"{self._url}{BEGIN}?moved=yes&return_to={quote(return_to, safe='')}")
+            again = "&again=yes" if query.again else ""
+            return redirect(f"{self._url}{BEGIN}?moved=yes&return_to={quote(return_to, safe='')}{again}")
         self._limit.check(request.address)
-        asked = await provider.begin(return_to)
+        asked = await provider.begin(return_to, asks_anew=bool(query.again))
         browser = secrets.token_urlsafe(32)
         await self._store.write(partial(begin_sign_in, digest_of(asked.state), digest_of(browser), asked.begun))
         cookie = set_cookie(FLOW_COOKIE, browser, secure=request.is_https, lifetime=SIGN_IN_MS // 1000)
@@ -93,7 +96,7 @@ class OidcApi:
         try:
             return await self._signed_in(request, provider)
         except Refused as refusal:
-            again = element("a", "Sign in again", href="/sign-in", class_="button primary")
+            again = element("a", "Sign in again", href="/sign-in?again=yes", class_="button primary")
             return page(
                 "You are not signed in",
                 element("p", refusal.message, role="alert"),
@@ -121,9 +124,8 @@ class OidcApi:
         person = await provider.finish(answer, begun)
         if not person.roles:
             await self._people.sign_out(person.id)  # who has lost the last role
-            log.info("%s signed in without any role", person.id)
             raise Forbidden(
-                f"You are known as {person.name}, but you have no role at this gateway. "
+                f"You are known as {person.name} ({person.id}), but you have no role at this gateway. "
                 "Ask whoever runs it for one: it goes by your groups or your verified email ([auth.roles])."
             )
         if (before := login_in(cookies, secure=secure)) is not None:

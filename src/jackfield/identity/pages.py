@@ -21,25 +21,28 @@ from jackfield.model.redaction import cut
 from jackfield.protocol.errors import error_headers, http_status
 
 _STYLE = """
-:root{color-scheme:light dark;--ground:#fbfaf8;--paper:#fff;--ink:#1d1c1a;--quiet:#66625b;--line:#8b867d;
---accent:#8a3d00;--on-accent:#fff;--bad:#b3261e}
-@media (prefers-color-scheme:dark){:root{--ground:#161513;--paper:#1f1d1b;--ink:#ece8e1;--quiet:#a8a298;--line:#7d776d;
---accent:#f0a060;--on-accent:#1d1c1a;--bad:#ff8a80}}
+:root{color-scheme:light dark;--ground:#f7f7f8;--paper:#fff;--ink:#1d2024;--quiet:#5c6370;--line:#868c96;
+--accent:#0b62c4;--on-accent:#fff;--bad:#b3261e}
+@media (prefers-color-scheme:dark){:root{--ground:#15171a;--paper:#1c1f23;--ink:#e6e8eb;--quiet:#9aa2ad;--line:#727a85;
+--accent:#6cb2ff;--on-accent:#0c1420;--bad:#ff8a80}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-main{max-width:30rem;margin:10vh auto;padding:24px;background:var(--paper);border:1px solid var(--line);
-border-radius:8px;overflow-wrap:anywhere}
+main{width:calc(100% - 32px);max-width:30rem;margin:10vh auto;padding:24px;
+background:var(--paper);border:1px solid var(--line);border-radius:8px;overflow-wrap:anywhere}
 h1{margin:0 0 16px;font-size:24px;line-height:1.25}
 h2{margin:24px 0 8px;font-size:16px}
-p,ul,fieldset,dl{margin:0 0 16px}
+p,ul,fieldset,dl,form{margin:0 0 16px}
+main>:last-child{margin-bottom:0}
+.brand{margin-bottom:4px;color:var(--quiet);font-size:14px}
 fieldset{border:1px solid var(--line);border-radius:6px;padding:8px 16px}
 dt{font-weight:600}
 dd{margin:0 0 8px}
 label{display:block;margin-bottom:4px}
+.choice{display:flex;margin:8px 0}
 a{color:var(--accent)}
 input[type=text],input[type=password]{width:100%;min-height:44px;margin-bottom:16px;padding:8px;font:inherit;
 color:inherit;background:var(--ground);border:1px solid var(--line);border-radius:6px}
-input[type=checkbox],input[type=radio]{width:20px;height:20px;vertical-align:middle;margin:0 8px 0 0}
+input[type=checkbox],input[type=radio]{flex:none;width:20px;height:20px;margin:2px 8px 0 0}
 button,.button{display:inline-block;min-height:44px;margin:0 8px 8px 0;padding:9px 16px;font:inherit;cursor:pointer;
 text-decoration:none;color:var(--ink);background:var(--ground);border:1px solid var(--line);border-radius:6px}
 .primary{color:var(--on-accent);background:var(--accent);border-color:var(--accent)}
@@ -112,7 +115,7 @@ def page(
         element("title", f"{title} · Jackfield"),
         Html(f"<style>{_STYLE}</style>"),
     )
-    body = element("body", element("main", element("h1", title), *content))
+    body = element("body", element("main", element("p", "Jackfield", class_="brand"), element("h1", title), *content))
     markup = "<!doctype html>" + element("html", head, body, lang="en").markup
     return BytesResponse(status, (*page_headers(form_targets), *headers), markup.encode())
 

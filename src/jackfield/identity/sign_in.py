@@ -15,7 +15,7 @@ from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.authentication import UNKNOWN_KEY, Logins, Throttle, login_cookie, login_in
 from jackfield.identity.browser import Browser, own_path
 from jackfield.identity.keys import Keyring
-from jackfield.identity.pages import Html, as_page, element, hidden_field, named, page, redirect
+from jackfield.identity.pages import Html, as_page, element, hidden_field, joined, named, page, redirect
 from jackfield.model.principal import Principal
 from jackfield.protocol.errors import http_status
 
@@ -26,6 +26,8 @@ class SignInQuery(Struct, frozen=True, kw_only=True):
     return_to: str = ""
     done: str = ""
     """Set after the form was sent: then the page goes on by itself."""
+    again: str = ""
+    """Set after the provider named somebody without a role: the provider is to ask anew."""
 
 
 class SignInPage:
@@ -49,7 +51,7 @@ class SignInPage:
         if principal is not None and query.done:
             # A redirect would still belong to the form, and so be bound by the form-action of this page.
             return page("Signed in", _signed_in(principal, return_to), go_on=return_to)
-        return self._page(request, return_to, principal=principal)
+        return self._page(request, return_to, principal=principal, again=bool(query.again))
 
     async def sign_in(self, request: Request) -> Response:
         """Take the key that was pasted."""
@@ -70,7 +72,13 @@ class SignInPage:
         return redirect(f"/sign-in?done=yes&return_to={quote(return_to, safe='')}", headers=(cookie,))
 
     def _page(
-        self, request: Request, return_to: str, *, principal: Principal | None, fault: Refused | None = None
+        self,
+        request: Request,
+        return_to: str,
+        *,
+        principal: Principal | None,
+        fault: Refused | None = None,
+        again: bool = False,
     ) -> Response:
         token = self._browser.form_token(request)
         content: list[Html] = []
@@ -80,7 +88,10 @@ class SignInPage:
             content.append(element("p", fault.message, class_="fault", role="alert"))
         if self._provider is not None:
             url = f"/api/login/oidc?return_to={quote(return_to, safe='')}"
-            link = element("a", f"Sign in with {self._provider}", class_="button primary", href=url)
+            if principal is not None or again:
+                url += "&again=yes"
+            kind = "button primary" if principal is None else "button"
+            link = element("a", f"Sign in with {self._provider}", class_=kind, href=url)
             content += [element("p", link), element("h2", "With a key")]
         content.append(
             element(
@@ -100,8 +111,9 @@ class SignInPage:
 
 def _signed_in(principal: Principal, return_to: str) -> Html:
     go_on = element("a", "Continue", href=return_to, class_="button primary")
-    who = named(principal.name, principal.title)
-    return element("p", "You are signed in as ", who, ". ", element("br"), go_on)
+    return joined(
+        (element("p", "You are signed in as ", named(principal.name, principal.title), "."), element("p", go_on))
+    )
 
 
 def routes(

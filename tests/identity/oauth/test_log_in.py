@@ -97,6 +97,18 @@ async def test_the_person_narrows_scopes_and_groups(tmp_path: Path) -> None:
         assert challenge.startswith('Bearer error="insufficient_scope", scope="call", resource_metadata="')
 
 
+@requirement("ID-oauth-consent")
+async def test_a_program_that_asks_to_call_may_be_allowed_to_read_only(tmp_path: Path) -> None:
+    async with oauth_gateway(tmp_path) as front:
+        person, program = await front.person(), await front.program()
+        page = await person.open(program.url(scope="call"))
+        assert [value for name, value in page.fields if name == "allowed_scope"] == ["call"]
+        assert "Only: See the tools and your calls, without calling anything (read)" in page.text
+        response = await person.send([*page.without("allowed_scope"), ("allowed_scope", "read"), ("decision", "allow")])
+        code = response.headers["location"].partition("code=")[2].partition("&")[0]
+        assert (await program.exchange(code)).json()["scope"] == "read"
+
+
 async def test_nobody_gives_more_than_they_have(tmp_path: Path) -> None:
     async with oauth_gateway(tmp_path) as front:
         program = await front.program()

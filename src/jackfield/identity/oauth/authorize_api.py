@@ -80,7 +80,7 @@ class AuthorizeApi:
     async def _allow(
         self, request: Request, consent: Consent, form: Form, fields: dict[str, str], signed_in: Credential
     ) -> Response:
-        scopes = tuple(scope for scope in consent.held if scope in form.all("allowed_scope"))
+        scopes = tuple(scope for scope in (*consent.held, *consent.instead) if scope in form.all("allowed_scope"))
         if not scopes:
             return self._page(request, consent, fields, fault="Choose at least one thing that it may do, or deny.")
         known = {group.name for group in consent.groups}
@@ -118,6 +118,7 @@ class AuthorizeApi:
             person=principal.name,
             title=principal.title,
             held=held,
+            instead=("read",) if "call" in held and "read" not in held else (),
             groups=groups,
             resource=self._addresses.resource(request, wanted.resource),
         )

@@ -34,9 +34,11 @@ class Consent(Struct, frozen=True, kw_only=True):
     wanted: Wanted
     person: str
     title: str | None
-    """How the person is called, where that is not by the name on record."""
+    """The person's own name, where there is one."""
     held: tuple[str, ...]
     """Those of the scopes asked for that the person can give."""
+    instead: tuple[str, ...]
+    """Less than what was asked for, which the person may give instead."""
     groups: tuple[GroupChoice, ...]
     resource: str
 
@@ -107,10 +109,11 @@ def _scopes(consent: Consent) -> Html:
     choices = [
         element(
             "label",
-            element("input", type="checkbox", name="allowed_scope", value=scope, checked=True),
-            f"{SCOPES[scope]} ({scope})",
+            element("input", type="checkbox", name="allowed_scope", value=scope, checked=scope in consent.held),
+            element("span", f"{'Only: ' if scope in consent.instead else ''}{SCOPES[scope]} ({scope})"),
+            class_="choice",
         )
-        for scope in consent.held
+        for scope in (*consent.held, *consent.instead)
     ]
     missing = [scope for scope in consent.wanted.scopes if scope not in consent.held]
     note = (
@@ -129,8 +132,8 @@ def _groups(consent: Consent) -> tuple[Html, ...]:
         element(
             "label",
             element("input", type="checkbox", name="allowed_group", value=group.name),
-            element("strong", group.name),
-            f" {group.description[:200]}",
+            element("span", element("strong", group.name), f" {group.description[:200]}"),
+            class_="choice",
         )
         for group in consent.groups[:MOST_GROUPS]
     ]
