@@ -12,6 +12,7 @@ CREATE TABLE oauth_grants (
   id          TEXT PRIMARY KEY,
   client_id   TEXT NOT NULL,
   client_name TEXT NOT NULL,
+  client_auth TEXT, -- how one with a metadata document proves itself at the token endpoint; null: it is public, or was registered
   principal   TEXT NOT NULL,
   credential  TEXT NOT NULL,
   resource    TEXT NOT NULL,
