@@ -212,7 +212,8 @@ async def test_kill_9_during_a_thousand_executes_loses_no_answered_call_and_leav
     assert Counter(call["status"] for call in kept.values()).keys() <= {"completed", "failed"}
     interrupted = [call for call in cut if call["status"] == "failed"]
     repeated = [call for call in cut if call["attempt"] > 1]
-    assert "hold" in {call["tool"] for call in interrupted} <= {"hold", "work"}
+    # What is quick has no row while it runs, except on a busy machine.
+    assert "hold" in {call["tool"] for call in interrupted} <= {"hold", "work", "quick"}
     assert "hold_once" in {call["tool"] for call in repeated} <= {"hold_once", "work_again"}
     for call in interrupted:
         assert call["attempt"] == 1

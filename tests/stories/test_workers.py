@@ -149,7 +149,9 @@ def test_the_command_line_shows_workers_and_their_logs(tmp_path: Path) -> None:
         lines = run_cli("logs", "worker", cwd=tmp_path, env=gateway.environment).stdout
         assert "the key is [redacted]" in lines
         tools = run_cli("tools", cwd=tmp_path, env=gateway.environment).stdout
-        assert "2 calls" in tools
+        (line,) = [line for line in tools.splitlines() if line.startswith("worker ")]
+        assert line.split()[:3] == ["worker", "local", "running"]
+        assert line.split()[4:] == ["2", "0"]  # calls, restarts
         missing = run_cli("logs", "nobody", cwd=tmp_path, env=gateway.environment)
         assert missing.returncode == 2
         assert "There is no worker 'nobody'. Workers: worker." in missing.stderr
