@@ -258,6 +258,24 @@ async def test_a_revoked_key_loses_its_logins_and_its_name_brings_none(tmp_path:
             await headers_of(place, "eve")
 
 
+@requirement("ID-connection-ends")
+async def test_a_key_that_is_revoked_while_its_login_is_made_keeps_none(tmp_path: Path) -> None:
+    async with upstream() as server, gateway_at(tmp_path, server) as place:
+        made = await place.client.post("/api/v1/keys", json={"name": "eve"}, headers=place.headers("admin"))
+        place.keys["eve"] = made.json()["key"]
+        back = await place.callback(await place.link("eve"), "eve")
+        server.given.clear()
+        server.may_answer.clear()
+        finishing = asyncio.create_task((await place.browser("eve")).get(back))
+        await server.given.wait()
+        assert (await place.client.delete("/api/v1/keys/eve", headers=place.headers("admin"))).status_code == 204
+        server.may_answer.set()
+        assert (await finishing).status_code == 401
+        assert place.gateway.connections.is_missing("far", "eve")
+        assert len(server.revoked) == 2
+        assert server.mcp.people == {}
+
+
 @requirement("ID-connection-other-server")
 async def test_a_source_that_is_another_server_now_gets_no_token_of_the_old_one(tmp_path: Path) -> None:
     async with upstream() as server, upstream() as other:

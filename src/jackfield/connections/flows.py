@@ -192,6 +192,10 @@ class LoginFlows:
             log.exception("calls that waited for a login are not let go at once; the sweeper finds them")
         return offer
 
+    async def take_back(self, offer: LoginOffer) -> None:
+        """End a login that was just made, because who made it is gone: nobody would end it later."""
+        await self._connections.disconnect(offer.source, offer.whose)
+
     async def _redeem(self, offer: LoginOffer, secrets: FlowSecrets, answer: Mapping[str, str]) -> Credentials:
         source = offer.source
         oauth = self._connections.oauth(source.name)

@@ -73,6 +73,9 @@ class ConnectPages:
         answer = _parameters(request)
         principal, browser = await self._who(request)
         offer = await self._flows.finish(answer, principal, browser=browser)
+        if await self._browser.principal_of(request) is None:
+            await self._flows.take_back(offer)
+            raise Unauthenticated("You were signed out meanwhile, so the login was not kept. Sign in, and begin again.")
         runs = f" {offer.tool} runs now." if offer.tool else ""
         whose = "everybody who may use it" if not offer.whose else f"calls of {cut(offer.whose, LONGEST_NAME)}"
         return page(

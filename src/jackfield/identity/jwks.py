@@ -49,9 +49,7 @@ class IssuerMetadata(Struct, frozen=True, kw_only=True):
     authorization_endpoint: str | None = None
     token_endpoint: str | None = None
     userinfo_endpoint: str | None = None
-    end_session_endpoint: str | None = None
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
-    code_challenge_methods_supported: tuple[str, ...] = ()
     authorization_response_iss_parameter_supported: bool = False
 
 
