@@ -75,8 +75,13 @@ export function isMine(call: CallRecord | undefined): boolean {
   return call !== undefined && (call.callback_url ?? call.approval_url ?? call.login_url ?? null) !== null;
 }
 
+/** Until when somebody can act on a call. The deadline is for its execution, which a missing login has put off. */
+export function untilOf({ status, deadline, expires_at }: CallRecord): string | null {
+  return status === "pending_login" ? expires_at : (deadline ?? expires_at);
+}
+
 function end(call: CallRecord): number {
-  return Date.parse(call.deadline ?? call.expires_at ?? "9999-12-31");
+  return Date.parse(untilOf(call) ?? "9999-12-31");
 }
 
 const waiting = new Waiting();

@@ -48,6 +48,7 @@ def test_who_may_log_in_gets_the_button_and_others_see_whom_the_call_waits_for(v
         ours, theirs = husam.card("list_books"), mia.card("list_books")
         expect(ours.locator(".state-word")).to_have_text("needs your login")
         expect(ours).to_contain_text("library wants a login")
+        expect(ours).to_contain_text("23 h")  # until the call expires, not until its tool's own deadline
         link = ours.get_by_role("link", name="Log in")
         expect(link).to_have_attribute("href", f"{gateway.url}/connect/{call['id']}")
         expect(theirs.locator(".state-word")).to_have_text("waiting for a login")

@@ -4,7 +4,7 @@ import { ToolUI, useToolResult, type ToolCallData } from "@jackfield/react";
 import { client, useData, type CallRecord } from "../data";
 import { useMay } from "../identity";
 import { clock, left, took, useNow } from "../time";
-import { isMine, useWaiting } from "../waiting-list";
+import { isMine, untilOf, useWaiting } from "../waiting-list";
 import { ApprovalForm } from "./approval";
 import { LoginForm, type MissingLogin } from "./login";
 import { Tree } from "./tree";
@@ -85,7 +85,7 @@ function Traceback({ id }: { id: string }): ReactNode {
 /** Adds what only the list of pending calls has: the deadline, and whether approval is needed. */
 function withRecord(call: ShownCall, record: CallRecord | undefined): ShownCall {
   if (record === undefined || call.status !== "requires_action") return call;
-  return { ...call, ...waitOf(record), until: record.deadline ?? record.expires_at };
+  return { ...call, ...waitOf(record), until: untilOf(record) };
 }
 
 /** What a person has to do before the call can run. */
@@ -162,7 +162,7 @@ export function shownRecord(record: CallRecord): ShownCall {
     runId: record.run_id,
     ...waitOf(record),
     tookMs: record.execution_time_ms,
-    until: record.deadline ?? record.expires_at,
+    until: untilOf(record),
     by: record.agent ?? record.principal,
   };
   if (record.error !== null) shown.error = record.error.message;
