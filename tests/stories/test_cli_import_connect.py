@@ -158,6 +158,14 @@ def test_an_administrators_key_is_not_written_into_an_agents_config(tmp_path: Pa
     assert run_cli("connect", "cursor", "--yes", "--key-variable", "K", cwd=tmp_path).returncode == 0
 
 
+def test_where_oauth_is_off_no_client_is_told_to_log_in(tmp_path: Path) -> None:
+    with running_gateway(tmp_path, '[auth.oauth]\nmode = "off"\n') as gateway:
+        refused = run_cli("connect", "cursor", "--oauth", "--yes", "--url", gateway.url, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "takes keys only" in refused.stderr
+        assert not (tmp_path / ".cursor").exists()
+
+
 @requirement("ID-connect-oauth")
 def test_with_oauth_only_the_url_is_written(tmp_path: Path) -> None:
     env = {"JACKFIELD_ADMIN_KEY": "env-admin-key"}

@@ -81,6 +81,8 @@ with it, an agent could approve its own calls.
 With --oauth only the URL is written: the client opens a browser, and a person signs in and allows it; 'jackfield
 grants' lists that. It is also what happens where there is no key and the gateway takes OAuth.
 
+Other clients take the URL by hand: docs/identity.md has Claude, ChatGPT, Codex and programs that speak stdio only.
+
 exit codes: 0 written or nothing to write, 1 declined, 2 not written""",
     argument("client", choices=("claude-code", "cursor", "vscode"), help="the program"),
     argument("--user", action="store_true", help="for all projects of this user, not only this one"),
@@ -216,7 +218,12 @@ async def _address(options: Namespace) -> tuple[Address, bool]:
     """The gateway and a key for it; True: the key is an administrator's, so one is to be made with it."""
     target = await find_target(options, in_process=False)
     if options.oauth:
-        return Address(url=find_address(target.url, None).url, key=None), False
+        address = Address(url=find_address(target.url, None).url, key=None)
+        if await _takes_oauth(address) is False:
+            raise UsageError(
+                f'The gateway at {address.url} takes keys only: [auth.oauth] mode is "off". Leave --oauth out.'
+            )
+        return address, False
     address = find_address(target.url, options.key or _key_for_client(options) or target.key)
     if options.key_variable:
         return address, False
@@ -234,14 +241,17 @@ async def _address(options: Namespace) -> tuple[Address, bool]:
     return address, is_admin
 
 
-async def _takes_oauth(address: Address) -> bool:
-    """Whether the gateway is there and lets clients log in."""
+async def _takes_oauth(address: Address) -> bool | None:
+    """Whether the gateway lets clients log in; None: it cannot be asked."""
     url = f"{address.url}/.well-known/oauth-protected-resource/mcp"
     try:
         async with httpx2.AsyncClient(timeout=PROBE_TIMEOUT) as http:
-            return (await http.get(url)).status_code == HTTPStatus.OK
+            status = (await http.get(url)).status_code
     except httpx2.HTTPError:
-        return False
+        return None
+    if status == HTTPStatus.OK:
+        return True
+    return False if status == HTTPStatus.NOT_FOUND else None
 
 
 def _key_for_client(options: Namespace) -> str | None:

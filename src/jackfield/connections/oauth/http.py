@@ -96,7 +96,7 @@ class OAuthHttp:
         except OutgoingRefused as fault:
             raise DiscoveryFailed(fault.message) from None
         except OutgoingError as fault:
-            raise OAuthUnavailable(f"The login cannot go on: {fault.message}") from None
+            raise OAuthUnavailable(fault.message) from None
         return JsonAnswer(response.status, response.headers, _object(response))
 
 
