@@ -24,9 +24,10 @@ from jackfield.cli.in_process import SOURCES_TIMEOUT
 from jackfield.cli.options import JSON, argument, command
 from jackfield.cli.output import escape, print_json, style
 from jackfield.cli.target import accepts, local_key, local_url
-from jackfield.errors import ConfigError, Forbidden, JackfieldError
+from jackfield.errors import ConfigError, Forbidden, JackfieldError, Unavailable
 from jackfield.gateway.building import SPEAK_SO, mute_agents
 from jackfield.gateway.gateway import Gateway
+from jackfield.identity.jwks import Issuer
 from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE
 from jackfield.identity.oidc import OidcProvider
 from jackfield.identity.vault import Vault
@@ -99,6 +100,7 @@ async def examine(config: str | None) -> list[Finding]:
         return [*findings, fault("config", error.message)]
     findings += [describe_config(settings), *check_data(settings), *check_models(settings)]
     findings += await check_provider(settings)
+    findings += await check_issuer(settings)
     start_faults = check_start(settings)
     findings += start_faults
     local = load_local(config)
@@ -298,6 +300,24 @@ async def check_provider(settings: Settings) -> list[Finding]:
     if not settings.roles:
         return [warning("auth.oidc", "people can sign in, but none has a role.", "Add [auth.roles.NAME].")]
     return [ok("auth.oidc", f"{settings.oidc.issuer}; {counted(len(settings.roles), 'role')}")]
+
+
+async def check_issuer(settings: Settings) -> list[Finding]:
+    """Whether the tokens of `[auth.oauth] mode = "external"` can be checked."""
+    oauth = settings.oauth
+    if oauth.mode != "external" or oauth.issuer is None:
+        return []
+    async with Outgoing(settings.outgoing.allow) as outgoing:
+        issuer = Issuer(oauth.issuer, outgoing=outgoing, jwks_url=oauth.jwks_url)
+        try:
+            if oauth.jwks_url is None:
+                await issuer.metadata()
+        except Unavailable as refusal:
+            said = " ".join(issuer.faults) or refusal.message
+            return [
+                fault("auth.oauth", f"{oauth.issuer} cannot be used: {said}", "Write the issuer as it does itself.")
+            ]
+    return [ok("auth.oauth", f"tokens of {oauth.issuer}")]
 
 
 async def check_vault(settings: Settings, store: Store) -> list[Finding]:

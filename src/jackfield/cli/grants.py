@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from jackfield.cli.options import CONFIG, GATEWAY, JSON, UsageError, argument, command
 from jackfield.cli.output import escape, print_either, table
 from jackfield.cli.target import connect
+from jackfield.errors import NotFound
 from jackfield.sdk.grants import GrantInfo
 
 
@@ -38,7 +39,13 @@ async def grants(options: Namespace) -> int:
         raise UsageError("'list' takes no id. Leave it out.")
     async with connect(options) as client:
         if options.action == "list":
-            found = await client.grants.list()
+            try:
+                found = await client.grants.list()
+            except NotFound:
+                raise NotFound(
+                    "This gateway asks nobody for consent, so there are no grants: [auth.oauth] mode is "
+                    '"external" or "off" there.'
+                ) from None
             print_either(options, {"grants": found}, list_lines(found))
         else:
             await client.grants.revoke(options.id)

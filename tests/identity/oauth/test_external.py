@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from joserfc import jwk
 
+from jackfield.cli.doctor import check_issuer
 from jackfield.errors import ConfigError
 from jackfield.identity.people_transactions import Person
 from tests.harness.in_process import make_gateway
@@ -120,3 +121,13 @@ async def test_tokens_that_are_not_for_this_resource_are_refused(tmp_path: Path)
 def test_external_needs_an_issuer_and_roles(tmp_path: Path, config: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         make_gateway(tmp_path, f'[auth.oauth]\nmode = "external"\n{config}')
+
+
+async def test_the_doctor_says_whether_the_issuers_tokens_can_be_checked(tmp_path: Path) -> None:
+    async with running_issuer() as issuer:
+        config = f'[auth.oauth]\nmode = "external"\nissuer = "{issuer.url}"\n{ROLES}'
+        (found,) = await check_issuer(make_gateway(tmp_path, config).settings)
+        assert (found.level.value, found.message) == ("ok", f"tokens of {issuer.url}")
+        (found,) = await check_issuer(make_gateway(tmp_path, config.replace(issuer.url, "http://127.0.0.1:1")).settings)
+        assert found.level.value == "fault"
+        assert found.message.startswith("http://127.0.0.1:1 cannot be used: ")
