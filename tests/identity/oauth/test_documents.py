@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackfield.identity.oauth.documents import FAILURE_SECONDS, ClientDocuments, check_client_url
+from jackfield.identity.oauth.documents import FAILURE_SECONDS, ClientDocuments, check_client_url, shown_name
 from jackfield.identity.oauth.types import OAuthError
 from jackfield.outgoing import Outgoing
 from tests.clock import Clock
@@ -116,3 +116,18 @@ async def test_a_failure_is_remembered_for_a_moment() -> None:
 def test_addresses_that_no_document_has(url: str) -> None:
     with pytest.raises(OAuthError):
         check_client_url(url)
+
+
+@requirement("ID-attack-hidden-text")
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Claude\u202e\u200b", "Claude"),
+        ("\u3164\u2800 \uffa0", ""),
+        ("Z" + "\u0361" * 8 + " admin", "Z admin"),
+        ("Tie\u0302\u0301ng Vie\u0323\u0302t", "Tie\u0302\u0301ng Vie\u0323\u0302t"),
+        ("a\n b" + "x" * 400, "a b" + "x" * 77),
+    ],
+)
+def test_the_name_of_a_client_is_short_and_can_be_seen(name: str, shown: str) -> None:
+    assert shown_name(name) == shown

@@ -27,6 +27,12 @@ SHORTEST_CACHE, LONGEST_CACHE = 60.0, 86_400.0
 FAILURE_SECONDS = 30.0
 MOST_REDIRECT_URIS = 20
 LONGEST_NAME = 80
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and signs that show as nothing."""
+_STACKED = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]{3,}"
+)
+"""Marks over and under a letter, more than any language has."""
 _MAX_AGE = re.compile(r"(?:^|[,\s])max-age=(\d{1,9})")
 
 
@@ -141,8 +147,9 @@ def client_from(document: ClientDocument, *, url: str) -> Client:
 
 def shown_name(name: str) -> str:
     """A name that a client gave itself, as people may see it: short, on one line, without hidden characters."""
-    words = name[: 4 * LONGEST_NAME].split()
-    return "".join(character for character in " ".join(words) if character.isprintable())[:LONGEST_NAME]
+    seen = "".join(character for character in name[: 4 * LONGEST_NAME] if character not in _BLANK)
+    words = "".join(c for c in " ".join(seen.split()) if c.isprintable())
+    return _STACKED.sub("", words)[:LONGEST_NAME].strip()
 
 
 def _seconds(cache_control: str) -> float:
