@@ -276,6 +276,24 @@ async def test_a_revoked_principals_waiting_calls_are_cancelled(tmp_path: Path) 
         assert (await harness.record(ours.id)).status is S.PENDING_LOGIN
 
 
+@requirement("ID-roles-waiting-calls")
+@pytest.mark.parametrize(
+    ("scopes", "tools", "runs"), [({"call"}, None, True), ({"read"}, None, False), ({"call"}, ("other",), False)]
+)
+async def test_a_person_who_has_lost_the_right_meanwhile_does_not_get_the_call_run(
+    tmp_path: Path, scopes: set[str], tools: tuple[str, ...] | None, *, runs: bool
+) -> None:
+    async with login_harness("memory:", tmp_path) as (harness, server):
+        person = Principal(name="user:eve", scopes=frozenset({"call"}))
+        call = await harness.call("book", {"n": 1}, principal=person)
+        now = Principal(name="user:eve", scopes=frozenset(scopes), tools=tools)
+        harness.answers._find_principal = {"user:eve": now}.get
+        server.log_in("user:eve")
+        await harness.answers.login_done(SOURCE, "user:eve")
+        ended = await harness.ended(call.id)
+        assert (ended.status, server.acted) == ((S.COMPLETED, [call.id]) if runs else (S.FAILED, []))
+
+
 async def test_what_an_agent_has_waiting_for_its_owners_login_ends_with_the_owner(tmp_path: Path) -> None:
     async with login_harness("memory:", tmp_path) as (harness, server):
         server.owner_of = {"guest": "boss"}.get  # type: ignore[assignment]

@@ -14,7 +14,7 @@ import msgspec
 from jackfield.calls import events
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.executor import Executor, still_there
-from jackfield.calls.messages import changed, rejected, submitted_error
+from jackfield.calls.messages import changed, not_allowed, rejected, submitted_error
 from jackfield.calls.operation_transactions import OFFERED_TO
 from jackfield.calls.permissions import asked_for, in_reach, may_answer
 from jackfield.calls.questions import asked_by, check_answer, is_question
@@ -31,9 +31,10 @@ from jackfield.errors import (
     Expired,
     Forbidden,
     Refused,
+    ToolNotFound,
 )
 from jackfield.model.call import SIGNED_LINK, Call, CallStatus, Done, Failed, done
-from jackfield.model.principal import Principal
+from jackfield.model.principal import PERSON, Principal, Scope
 from jackfield.model.tool import CALLER
 from jackfield.protocol.schemas import summarize
 from jackfield.sources.authorization import SourceLogins
@@ -221,11 +222,12 @@ class Answers:
         """Begin a call that waited for a person, unless its tool has changed since; one that is gone may come back."""
         await self._connected(call)
         entry = self._catalog.entry(call.tool, source=call.source)
-        if entry is not None and entry.version == call.tool_version:
+        may_still = entry is None or self._may_still(call)
+        if entry is not None and entry.version == call.tool_version and may_still:
             await self._begin(call, entry)
             return True
         if entry is not None or await self._is_over(call):
-            outcome = changed(call.tool)
+            outcome = changed(call.tool) if may_still else not_allowed(call.tool)
             moved = await self._store.write(
                 partial(
                     call_tx.settle_executed,
@@ -239,6 +241,17 @@ class Answers:
             if moved.moved:
                 self._settled(moved, call.id)
         return False
+
+    def _may_still(self, call: Call) -> bool:
+        """Whether a person who waited for a login may call the tool with the roles that they have now."""
+        caller = self._find_principal(call.principal) if call.login is not None else None
+        if caller is None or not call.principal.startswith(PERSON):
+            return True
+        try:
+            self._catalog.view(caller).get(call.tool)
+        except (ToolNotFound, Forbidden):
+            return False
+        return caller.may(Scope.CALL)
 
     async def _is_over(self, call: Call) -> bool:
         """Whether its time is up; a tool that is not there may come back until then."""

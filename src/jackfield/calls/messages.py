@@ -41,6 +41,11 @@ def changed(tool: str) -> Failed:
     return Failed("definition_changed", message)
 
 
+def not_allowed(tool: str) -> Failed:
+    message = f"Whoever called '{tool}' may not do so any more, so it was not run."
+    return Failed("forbidden", message)
+
+
 def expired(call_id: str) -> Failed:
     message = "Expired: nobody answered this call in time."
     return Failed("expired", message, _told(message, call_id))

@@ -15,14 +15,14 @@ from msgspec import Struct
 from jackfield.identity import people_transactions as people_tx
 from jackfield.identity.people_transactions import USER_TOPIC, Person, User
 from jackfield.identity.roles import role_principal
-from jackfield.model.principal import GroupBook, Principal
+from jackfield.model.principal import PERSON, GroupBook, Principal
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.settings.identity import OidcSettings, RoleSettings
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield")
 
-USER_PREFIX = "user:"
+USER_PREFIX = PERSON
 LIFETIME_SECONDS = 86_400
 """Of a person's login: their roles are read when they sign in, so that must happen now and then."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0

@@ -24,6 +24,8 @@ class Scope(Enum):
     """Approves, rejects and answers pending calls."""
 
 
+PERSON = "user:"
+"""What the names of people begin with."""
 NAMED_SCOPES = ("worker", "agent", "session")
 
 
