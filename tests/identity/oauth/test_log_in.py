@@ -163,6 +163,11 @@ async def test_people_see_and_end_what_they_allowed(tmp_path: Path) -> None:
         assert (grant["client"], grant["principal"], grant["resource"]) == ("Tester", "ada", "/mcp")
         bob = await front.person(BOB)
         assert (await bob.http.get("/api/v1/grants")).json() == {"grants": []}
+        rights = {"name": "partly", "scopes": ["admin"], "tools": ["hello"]}
+        key = (await front.http.post("/api/v1/keys", json=rights, headers={"x-api-key": ADMIN})).json()["key"]
+        partly = {"x-api-key": key}
+        assert (await front.http.get("/api/v1/grants", headers=partly)).json() == {"grants": []}
+        assert (await front.http.delete(f"/api/v1/grants/{grant['id']}", headers=partly)).status_code == 404
         path, own = f"/api/v1/grants/{grant['id']}", {"origin": BASE}
         assert (await bob.http.delete(path, headers=own)).status_code == 404
         assert (await front.mcp(tokens["access_token"])).status_code == 200

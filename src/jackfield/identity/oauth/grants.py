@@ -127,14 +127,14 @@ class Grants:
 
     async def all_of(self, principal: Principal) -> list[Grant]:
         """What this person allowed and is still good; for administrators, what everybody did."""
-        name = "" if principal.is_admin else principal.name
+        name = "" if _sees_all(principal) else principal.name
         found = await self._store.read(partial(tx.grants_of, name, limit=MOST_LISTED))
         return [one for one in found if self._principals.holder(one.credential, name=one.principal) is not None]
 
     async def end(self, grant_id: str, principal: Principal) -> None:
         """Take back what was allowed. Raises `NotFound` for what somebody else allowed."""
         grant = await self._store.read(partial(tx.find_grant, grant_id))
-        is_theirs = grant is not None and (principal.is_admin or grant.principal == principal.name)
+        is_theirs = grant is not None and (_sees_all(principal) or grant.principal == principal.name)
         if not is_theirs or not await self._store.write(partial(tx.end_grant, grant_id)):
             raise NotFound(f"There is no grant '{grant_id[:100]}'. 'jackfield grants' lists those there are.")
 
@@ -152,6 +152,11 @@ class Grants:
             await self._principals.read(grant.principal)
             holder = self._principals.holder(grant.credential, name=grant.principal)
         return () if holder is None else left_of(holder, scopes)
+
+
+def _sees_all(principal: Principal) -> bool:
+    """Whether it may see and end what others allowed: an administrator without limits."""
+    return principal.is_admin and not principal.is_limited
 
 
 def held_scopes(principal: Principal, scopes: Iterable[str]) -> tuple[str, ...]:
