@@ -103,7 +103,7 @@ async def test_a_program_that_asks_to_call_may_be_allowed_to_read_only(tmp_path:
         person, program = await front.person(), await front.program()
         page = await person.open(program.url(scope="call"))
         assert [value for name, value in page.fields if name == "allowed_scope"] == ["call"]
-        assert "Only: See the tools and your calls, without calling anything (read)" in page.text
+        assert "Instead: See the tools and your calls, without calling anything (read)" in page.text
         response = await person.send([*page.without("allowed_scope"), ("allowed_scope", "read"), ("decision", "allow")])
         code = response.headers["location"].partition("code=")[2].partition("&")[0]
         assert (await program.exchange(code)).json()["scope"] == "read"

@@ -110,7 +110,7 @@ def _scopes(consent: Consent) -> Html:
         element(
             "label",
             element("input", type="checkbox", name="allowed_scope", value=scope, checked=scope in consent.held),
-            element("span", f"{'Only: ' if scope in consent.instead else ''}{SCOPES[scope]} ({scope})"),
+            element("span", f"{'Instead: ' if scope in consent.instead else ''}{SCOPES[scope]} ({scope})"),
             class_="choice",
         )
         for scope in (*consent.held, *consent.instead)
