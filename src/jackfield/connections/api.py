@@ -95,7 +95,7 @@ class ConnectionsApi:
         else:
             require_may_log_in(principal, source, whose)
         if not await self._connections.disconnect(source, whose):
-            whom = "nobody" if whose == SHARED else f"'{whose[:100]}' not"
+            whom = "nobody is" if whose == SHARED else f"'{whose[:100]}' is not"
             raise NotFound(f"There is no login to end: {whom} logged in at source '{source.name}'.")
         return EmptyResponse(204)
 
