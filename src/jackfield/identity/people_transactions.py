@@ -32,6 +32,8 @@ class User(Person, frozen=True, kw_only=True):
     """How often they were signed out everywhere."""
     signed_out_at: int | None
     """None: signed in since."""
+    tokens_since: int | None
+    """When they were last signed out everywhere: an issuer's older tokens are worth nothing."""
     signed_in_at: int
     created_at: int
 
@@ -95,6 +97,7 @@ def _user(row: Row) -> User:
         roles=tuple(msgspec.json.decode(row["roles"], type=list[str])),
         sign_outs=row["sign_outs"],
         signed_out_at=row["signed_out_at"],
+        tokens_since=row["tokens_since"],
         signed_in_at=row["signed_in_at"],
         created_at=row["created_at"],
     )

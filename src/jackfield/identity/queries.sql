@@ -70,7 +70,7 @@ ON CONFLICT (id) DO UPDATE SET issuer = excluded.issuer, name = excluded.name, e
 RETURNING *
 
 -- name: sign_out_user
-UPDATE users SET sign_outs = sign_outs + 1, signed_out_at = clock_ms() WHERE id = :id
+UPDATE users SET sign_outs = sign_outs + 1, signed_out_at = clock_ms(), tokens_since = clock_ms() WHERE id = :id
 RETURNING *
 
 -- name: delete_logins_of

@@ -90,6 +90,8 @@ async def test_who_is_signed_out_everywhere_needs_a_newer_token(tmp_path: Path) 
         assert (await front.mcp(token)).status_code == 401
         newer = issuer.token(aud=AUDIENCE, groups=["engineers"], iat=now + 30)
         assert (await front.mcp(newer)).status_code == 200
+        await people.sign_in(ada, "another")
+        assert (await front.mcp(token)).status_code == 401, "signing in again does not make old tokens good"
 
 
 async def test_tokens_that_are_not_for_this_resource_are_refused(tmp_path: Path) -> None:

@@ -377,6 +377,7 @@ async def test_resources_that_one_callers_login_shows_are_not_shown_to_others(tm
         hidden = await at.source.refresh()
         assert len(hidden.tools) == 3
         assert [*hidden.resources] == []
+        assert hidden.reads_unlisted, "their URIs can still be read, each with the caller's own login"
         assert server.of("resources/list")
     async with guarded(People().app, PEOPLE) as server, place(tmp_path, server.url, two_logins()) as at:
         server.open_to_all = ALL

@@ -74,7 +74,7 @@ class ExternalTokens:
             if len(self._known) > MOST_REMEMBERED:
                 self._known.popitem(last=False)
         user = self._people.user(found.principal.name)
-        if user is not None and user.signed_out_at is not None and found.issued_at * 1000 <= user.signed_out_at:
+        if user is not None and user.tokens_since is not None and found.issued_at * 1000 <= user.tokens_since:
             raise Unauthenticated("You were signed out everywhere. Log in again.")
         return found.principal
 

@@ -7,6 +7,7 @@ CREATE TABLE users (
   roles         TEXT NOT NULL,
   sign_outs     BIGINT NOT NULL DEFAULT 0,
   signed_out_at BIGINT,
+  tokens_since  BIGINT, -- the last time that they were signed out everywhere: older tokens of an issuer are worth nothing
   signed_in_at  BIGINT NOT NULL,
   created_at    BIGINT NOT NULL
 );
