@@ -516,7 +516,10 @@ async def test_a_run_belongs_to_the_principal_of_its_calls(store: Store) -> None
 async def test_a_login_is_kept_until_it_is_dropped(store: Store) -> None:
     login = Login(principal="ops", key="digest of the key")
     await store.write(partial(login_tx.save_login, "digest", login))
-    assert await store.read(partial(login_tx.find_login, "digest")) == login
+    found = await store.read(partial(login_tx.find_login, "digest"))
+    assert found is not None
+    assert (found.principal, found.key) == (login.principal, login.key)
+    assert 0 < found.left_ms <= login.left_ms
     await store.write(partial(login_tx.drop_login, "digest"))
     assert await store.read(partial(login_tx.find_login, "digest")) is None
 
