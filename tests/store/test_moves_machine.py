@@ -389,7 +389,7 @@ def test_every_store_moves_as_the_protocol_says(kind: str, bench: Bench) -> None
         ("park_for_login", "AND attempt = ?", "AND ? IS NOT NULL"),
         ("login_to_run", "status = 'pending_login'", "status IN ('pending_login', 'cancelled')"),
         ("resume", "AND owner = ?", "AND ? IS NOT NULL"),
-        ("settle_parked", "status = 'pending'", "status IN ('pending', 'completed')"),
+        ("settle_parked", "AND owner = ?", "AND ? IS NOT NULL"),
         ("give_to_inbox", "AND sent_at IS NULL", ""),
         ("offer", "offered_to = ? OR (offered_to IS NULL AND", "? IS NOT NULL OR (offered_to IS NULL AND"),
         ("beat", "AND dead = 0", ""),
