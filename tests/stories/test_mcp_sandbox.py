@@ -123,7 +123,7 @@ def test_a_sandboxed_server_is_called_like_any_other_and_reaches_nothing_it_was_
         assert "JACKFIELD" not in names
 
         assert "2" in said(call(gateway, "walled_breed"))
-        assert len(marked(mark)) == 3
+        assert len(marked(mark)) >= 3  # bubblewrap has processes of its own beside the server and its two
         gateway.kill()
         eventually(lambda: not marked(mark), within=10)
 
