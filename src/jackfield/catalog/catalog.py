@@ -37,6 +37,7 @@ from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.protocol.records import ToolsChanged
 from jackfield.protocol.schemas import ARGUMENTS, RESULT, Fault, summarize
 from jackfield.settings import ToolOverride
+from jackfield.settings.tools import SourceSettings
 from jackfield.sources.base import Listing
 
 __all__ = ["Catalog", "CatalogNotice", "Entry", "Follower", "ListFollower", "ToolsChanged", "View"]
@@ -95,6 +96,8 @@ class Catalog:
         self._now = now
         self._moment = Moment(merge((), {}, tuple(categories)), Index(), None, pins, Names())
         self._listings: Listings = ()
+        self._is_stale = False
+        """Whether the operator has said something else about tools since the last update."""
         self._views: OrderedDict[Visibility, View] = OrderedDict()
         self._prompt_views: dict[Visibility, View] = {}
         self._resource_views: dict[Visibility, ResourceView] = {}
@@ -197,6 +200,22 @@ class Catalog:
         seen = moment.pins.seeing(sightings, held=snapshot.held_as_new)
         self._moment = msgspec.structs.replace(moment, pins=seen)
         return msgspec.structs.replace(own, snapshot=snapshot)
+
+    def apply_sources(self, sources: Sequence[SourceSettings]) -> None:
+        """Take what the operator says about these sources as all there is to say; the next update shows it."""
+        self._merging = msgspec.structs.replace(
+            self._merging,
+            overrides={source.name: source.tools for source in sources},
+            prefixes={source.name: source.prefix for source in sources if source.prefix},
+        )
+        self.read_limits = read_limits_of(sources)
+        pins = msgspec.structs.replace(
+            self._moment.pins,
+            accepting=frozenset(source.name for source in sources if source.accepts_changes),
+            holding_new=frozenset(source.name for source in sources if source.holds_new),
+        )
+        self._moment = msgspec.structs.replace(self._moment, pins=pins)
+        self._is_stale = True
 
     def update(self, listings: Listings) -> ToolsChanged | None:
         """Take these listings, in config order, as all there is. Says what changed and tells the followers."""
@@ -475,14 +494,19 @@ class Catalog:
 
     def _has_taken(self, listings: Listings) -> bool:
         """Whether these are the very listings of the last update: a source that went down keeps its listing."""
-        return len(listings) == len(self._listings) and all(
-            name == known and listing is taken
-            for (name, listing), (known, taken) in zip(listings, self._listings, strict=True)
+        return (
+            not self._is_stale
+            and len(listings) == len(self._listings)
+            and all(
+                name == known and listing is taken
+                for (name, listing), (known, taken) in zip(listings, self._listings, strict=True)
+            )
         )
 
     def _take(self, moment: Moment, listings: Listings) -> ToolsChanged | None:
         """Make `moment` the present. Also when nothing changed for callers: where a tool lives may have."""
         last, self._moment = self._moment, moment
+        self._is_stale = False
         before = last.snapshot
         self._listings = tuple(listings)
         self._views.clear()
@@ -523,6 +547,11 @@ class Catalog:
                 told[sight] = tuple(name for name, changed in is_changed.items() if changed)
             for name in told[sight]:
                 follower.offer(name)
+
+
+def read_limits_of(sources: Iterable[SourceSettings]) -> dict[str, int]:
+    """How many reads of resources and prompts each source takes per minute, where it says so."""
+    return {one.name: one.rate_limit_per_minute for one in sources if one.rate_limit_per_minute is not None}
 
 
 def _narrowed(sight: Visibility, within: tuple[str, ...] | None) -> Visibility:

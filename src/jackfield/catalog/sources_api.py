@@ -3,7 +3,7 @@
 Above: `routes_sources.py`. Below: the gateway's statuses and the catalog.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from typing import Literal
 
 from msgspec import Struct
@@ -65,7 +65,7 @@ class SourceApi:
         catalog: Catalog,
         stored_tools: StoredTools,
         *,
-        configured: Collection[str],
+        configured: Container[str],
         source_registry: SourceRegistry,
         statuses: Callable[[], list[SourceStatus]],
     ) -> None:
@@ -121,7 +121,7 @@ def routes(
     catalog: Catalog,
     stored_tools: StoredTools,
     *,
-    configured: Collection[str],
+    configured: Container[str],
     source_registry: SourceRegistry,
     statuses: Callable[[], list[SourceStatus]],
 ) -> list[Route]:

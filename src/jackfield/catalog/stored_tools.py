@@ -33,6 +33,7 @@ from jackfield.sources import transactions as tool_tx
 from jackfield.sources.authorization import SourceLogins
 from jackfield.sources.base import Source
 from jackfield.sources.external import DeclaredSource, StoredSources
+from jackfield.sources.live import SourceBook
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store
 
@@ -54,12 +55,13 @@ class StoredTools:
         *,
         store: Store,
         source_registry: SourceRegistry,
+        source_book: SourceBook,
         outgoing: Outgoing,
         logins: SourceLogins | None = None,
     ) -> None:
-        self._settings = settings
         self._configured = {tool.name: tool for tool in settings.tools}
-        self._configured_sources = frozenset(source.name for source in settings.sources) | settings.services.keys()
+        self._services = settings.services.keys()
+        self._source_book = source_book
         self._store = store
         self._source_registry = source_registry
         self._declared: dict[str, DeclaredSource] = {}
@@ -168,7 +170,7 @@ class StoredTools:
         try:
             where = f"Tool '{raw.get('name', '?')}'"
             tool = parse_tool(dict(raw), where=where)
-            check_connection(tool, self._settings.sources, where=where)
+            check_connection(tool, self._source_book.all, where=where)
             self._check_origin(tool, where=where)
         except ConfigError as fault:
             raise BadRequest(fault.message) from None
@@ -184,7 +186,7 @@ class StoredTools:
         execution = tool.execution
         if execution is None or execution.connection is None:
             return
-        source = next(one for one in self._settings.sources if one.name == execution.connection)
+        source = next(one for one in self._source_book.all if one.name == execution.connection)
         urls = (source.options.get("url"), source.options.get("base_url"))
         own = {named_origin(url) for url in urls if isinstance(url, str)}
         try:
@@ -215,7 +217,7 @@ class StoredTools:
 
     def _is_taken(self, name: str) -> bool:
         """Whether a source of this name is the gateway's or the operator's: no tool server takes its place."""
-        if name in RESERVED_SOURCES or name in self._configured_sources:
+        if name in RESERVED_SOURCES or name in self._services or name in self._source_book:
             return True
         kept = self._source_registry.get(name)
         return kept is not None and kept is not self._declared.get(name)

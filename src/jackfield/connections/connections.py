@@ -7,7 +7,7 @@ credentials in the vault, and the OAuth client of each source.
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -35,6 +35,7 @@ from jackfield.identity.vault_transactions import delete_sealed, put_sealed
 from jackfield.model.text import nearest
 from jackfield.outgoing import Outgoing
 from jackfield.settings import Settings
+from jackfield.settings.tools import SourceSettings
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield")
@@ -64,35 +65,58 @@ class Connections:
         gateway_id: str,
         on_change: LoginChanged,
     ) -> None:
-        self.sources = connected_sources(settings)
+        self.sources: dict[str, ConnectedSource] = {}
         self.book = ConnectionBook(store, on_change=self._changed)
         self.credentials = CredentialStore(
             store,
             vault,
             secrets=settings.secrets,
             gateway_id=gateway_id,
-            url_of=lambda name: self.sources[name].url,
+            url_of=self._url_of,
             on_write=self.book.take,
             on_unknown_client=self._forget_unknown,
         )
         self._store = store
         self._vault = vault
         self._on_change = on_change
-        document_url = f"{settings.url}{DOCUMENT_PATH}" if settings.url.startswith("https://") else None
+        self._outgoing = outgoing
+        self._settings = settings
+        self._oauth: dict[str, OAuthClient] = {}
+        self.apply(settings.sources)
+
+    def apply(self, sources: Iterable[SourceSettings]) -> None:
+        """Take these as the sources there are. Raises `ConfigError`, and takes nothing then.
+
+        What is not changed keeps its client. The logins of a source that is gone stay on record, and are good for a
+        source of its name at the same server.
+        """
+        connected = connected_sources(sources, where=str(self._settings.path))
+        same = {name for name, source in connected.items() if self.sources.get(name) == source}
         self._oauth = {
-            name: OAuthClient(
-                outgoing,
-                source.url,
-                source.oauth,
-                redirect_uri=f"{settings.url}{CALLBACK_PATH}",
-                document_url=document_url,
-                is_mcp=source.is_mcp,
-                identity=_identity(settings),
-            )
-            for name, source in self.sources.items()
+            name: self._oauth[name] if name in same else self._client(source) for name, source in connected.items()
         }
-        for source in self.sources.values():
-            settings.secrets.note(*(one for one in (source.oauth.client_secret,) if one))
+        self.sources = connected
+        for one in self.book.all:
+            if one.source not in same:
+                self.credentials.forget(one.id)
+        for source in connected.values():
+            self._settings.secrets.note(*(one for one in (source.oauth.client_secret,) if one))
+
+    def _client(self, source: ConnectedSource) -> OAuthClient:
+        url = self._settings.url
+        return OAuthClient(
+            self._outgoing,
+            source.url,
+            source.oauth,
+            redirect_uri=f"{url}{CALLBACK_PATH}",
+            document_url=f"{url}{DOCUMENT_PATH}" if url.startswith("https://") else None,
+            is_mcp=source.is_mcp,
+            identity=_identity(self._settings),
+        )
+
+    def _url_of(self, name: str) -> str | None:
+        source = self.sources.get(name)
+        return None if source is None else source.url
 
     def of(self, source: str, principal: str) -> "SourceAuthorization | None":
         """What authorizes this principal's requests to the source; None: it needs no login."""
@@ -129,7 +153,8 @@ class Connections:
         return connected
 
     def oauth(self, source: str) -> OAuthClient:
-        return self._oauth[source]
+        """Raises `NotFound` like `source`."""
+        return self._oauth[self.source(source).name]
 
     async def get(self, source: ConnectedSource, principal: str, oauth: OAuthClient) -> Credentials:
         """The credentials to make a request with. Raises `LoginNeeded`, or `SourceUnavailable`."""
@@ -280,7 +305,9 @@ class Connections:
 
     async def _forget_unknown(self, credentials: Credentials) -> None:
         """Forget a client, unless another has taken its place."""
-        source, client = self.sources[credentials.source], credentials.client
+        source, client = self.sources.get(credentials.source), credentials.client
+        if source is None:
+            return
         kept = await self.registered_client(source, client.issuer)
         if kept is not None and kept.client_id == client.client_id:
             await self.forget_client(source, client.issuer)

@@ -97,11 +97,11 @@ class CredentialStore:
         *,
         secrets: Secrets,
         gateway_id: str,
-        url_of: Callable[[str], str],
+        url_of: Callable[[str], str | None],
         on_write: Callable[[Connection], None],
         on_unknown_client: Callable[[Credentials], Awaitable[None]],
     ) -> None:
-        """`url_of`: where the server of a source is; `on_write`: told of each connection on record;
+        """`url_of`: where the server of a source is, if there is one; `on_write`: told of each connection on record;
         `on_unknown_client`: of one whose client the server forgot.
         """
         self._url_of = url_of
@@ -161,8 +161,9 @@ class CredentialStore:
         if held is None or not held.connection.is_connected or held.sealed is None:
             raise Ended
         credentials = self._unsealed(held.connection, held.sealed)
-        if credentials.target.url != self._url_of(source):
-            await self.end(held.connection)
+        if credentials.target.url != (url := self._url_of(source)):
+            if url is not None:
+                await self.end(held.connection)
             raise Ended
         self.remember(held.connection, credentials)
         return held.connection, credentials

@@ -1,5 +1,6 @@
 """Connections as they are on record, and the sources that have them. Pure."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -7,7 +8,6 @@ from msgspec import Struct
 from jackfield.connections.oauth import AuthorizationRequest, Challenge, Client, Target
 from jackfield.errors import ConfigError
 from jackfield.outgoing.urls import parse_url
-from jackfield.settings import Settings
 from jackfield.settings.identity import SourceOAuth
 from jackfield.settings.tools import SourceSettings
 
@@ -115,13 +115,16 @@ def connection_id(source: str, principal: str) -> str:
     return f"{source}:{principal}"
 
 
-def connected_sources(settings: Settings) -> dict[str, ConnectedSource]:
-    """Every source of the config that has logins. Raises `ConfigError` for those that cannot have them."""
-    return {source.name: _connected(source, settings) for source in settings.sources if source.auth != "none"}
+def connected_sources(sources: Iterable[SourceSettings], *, where: str) -> dict[str, ConnectedSource]:
+    """Every source that has logins. Raises `ConfigError` for those that cannot have them."""
+    return {
+        source.name: _connected(source, f"{where}: sources.{source.name}")
+        for source in sources
+        if source.auth != "none"
+    }
 
 
-def _connected(source: SourceSettings, settings: Settings) -> ConnectedSource:
-    where = f"{settings.path}: sources.{source.name}"
+def _connected(source: SourceSettings, where: str) -> ConnectedSource:
     auth = source.auth
     if auth == "none" or source.kind not in _KINDS:
         raise ConfigError(

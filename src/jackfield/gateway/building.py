@@ -1,6 +1,6 @@
 """How services that need several others are built. Above: `gateway.py`. Below: the services."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,9 +29,11 @@ from jackfield.responses.engine import ResponseEngine
 from jackfield.runs.tool_search import ToolSearch
 from jackfield.sessions.registry import SessionRegistry
 from jackfield.settings import Settings
+from jackfield.settings.tools import SourceSettings
 from jackfield.settings.types import AgentSettings, ResponsesSettings
 from jackfield.sources.base import Source, SourceContext
 from jackfield.sources.kinds import make_configured
+from jackfield.sources.live import LiveSources, SourceBook
 from jackfield.sources.mcp.options import McpOptions
 from jackfield.sources.mcp.source import McpSource, server_of_a_request
 from jackfield.sources.supervisor import SourceRegistry
@@ -46,23 +48,34 @@ MOST_NAMED = 5
 
 def catalog_of(settings: Settings, *, checking: Checking, preferences: PreferenceBook) -> Catalog:
     """An empty catalog with all that the operator says about tools."""
-    return Catalog(
+    catalog = Catalog(
         settings.categories,
-        {source.name: source.tools for source in settings.sources},
-        settings.scenario,
-        prefixes={source.name: source.prefix for source in settings.sources if source.prefix},
-        read_limits={
-            source.name: source.rate_limit_per_minute
-            for source in settings.sources
-            if source.rate_limit_per_minute is not None
-        },
-        pins=Pins(
-            accepting=frozenset(source.name for source in settings.sources if source.accepts_changes),
-            holding_new=frozenset(source.name for source in settings.sources if source.holds_new),
-        ),
+        scenario=settings.scenario,
+        pins=Pins(),
         asking=lambda: preferences.asking,
         checking=checking,
     )
+    catalog.apply_sources(settings.sources)
+    return catalog
+
+
+def live_sources_of(
+    book: SourceBook,
+    catalog: Catalog,
+    connections: Connections,
+    *,
+    registry: SourceRegistry,
+    source_context: SourceContext,
+    on_change: Callable[[], None],
+) -> LiveSources:
+    """What changes sources while the gateway runs. `on_change`: the catalog is to be merged anew."""
+
+    def apply(sources: Sequence[SourceSettings]) -> None:
+        connections.apply(sources)
+        catalog.apply_sources(sources)
+        on_change()
+
+    return LiveSources(book, registry=registry, context=source_context, apply=apply)
 
 
 def connections_of(
@@ -236,7 +249,9 @@ def identity_warnings(settings: Settings) -> Iterator[str]:
         )
 
 
-def public_settings(settings: Settings, *, agents: Iterable[Agent], entries: Iterable[Entry]) -> dict[str, Any]:
+def public_settings(
+    settings: Settings, *, sources: Iterable[SourceSettings], agents: Iterable[Agent], entries: Iterable[Entry]
+) -> dict[str, Any]:
     """What in-process tools may know of the settings: names and public fields, nothing secret."""
     return {
         "url": settings.url,
@@ -256,7 +271,7 @@ def public_settings(settings: Settings, *, agents: Iterable[Agent], entries: Ite
             }
             for agent in agents
         ],
-        "sources": [{"name": source.name, "kind": source.kind} for source in settings.sources],
+        "sources": [{"name": source.name, "kind": source.kind} for source in sources],
         "tools": [
             {
                 "name": entry.name,

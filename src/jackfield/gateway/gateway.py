@@ -50,6 +50,7 @@ from jackfield.gateway.building import (
     engine_of,
     hidden_from_sandboxes,
     identity_warnings,
+    live_sources_of,
     mcp_servers_of,
     models_of,
     mute_agents,
@@ -74,6 +75,7 @@ from jackfield.settings import Settings
 from jackfield.sources.base import SourceContext
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.kept_listings import KeptListings
+from jackfield.sources.live import LiveSources, SourceBook
 from jackfield.sources.logs import SourceLogs
 from jackfield.sources.services import ServiceDiscovery
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
@@ -127,7 +129,10 @@ class Gateway:
         self.groups = Groups.from_settings(settings)
         self.groups.on_change = partial(self.catalog.regroup, exists=self.groups.has)
         self.pinning = Pinning(catalog=self.catalog, store=self.store)
-        self.source_registry = SourceRegistry(on_listing=self._listings_changed.set)
+        self.source_book, self.source_registry = (
+            SourceBook(settings.sources),
+            SourceRegistry(on_listing=self._listings_changed.set),
+        )
         self.vault, self.connections = connections_of(
             settings,
             store=self.store,
@@ -141,6 +146,7 @@ class Gateway:
             settings,
             store=self.store,
             source_registry=self.source_registry,
+            source_book=self.source_book,
             outgoing=self.outgoing,
             logins=LoginsOfOwners(self.connections, self._login_name),
         )
@@ -165,7 +171,7 @@ class Gateway:
         self.spaces = SpaceService(self.store, gateway_id=self.id)
         self.agents = AgentRegistry(self.store, configured_agents(settings))
         configured = configured_sources(settings, source_context := self._source_context())
-        self._services = ServiceDiscovery(settings, source_registry=self.source_registry, source_context=source_context)
+        self.live_sources, self._services = self._changing_sources(source_context)
         self.mcp_servers = mcp_servers_of(
             self.source_registry, self.catalog, source_context, find_agent=self.agents.get, on_listing=self.pinning.look
         )
@@ -396,6 +402,23 @@ class Gateway:
             cluster_id=lambda: self.cluster.id,
         )
 
+    def _changing_sources(self, source_context: SourceContext) -> tuple[LiveSources, ServiceDiscovery]:
+        live = live_sources_of(
+            self.source_book,
+            self.catalog,
+            self.connections,
+            registry=self.source_registry,
+            source_context=source_context,
+            on_change=self._listings_changed.set,
+        )
+        services = ServiceDiscovery(
+            self.settings,
+            source_registry=self.source_registry,
+            source_book=self.source_book,
+            source_context=source_context,
+        )
+        return live, services
+
     async def _waiting_call(self, call_id: str) -> WaitingCall | None:
         call = await self.store.read(partial(call_that_waits, call_id))
         if call is None or call.login is None:
@@ -425,7 +448,12 @@ class Gateway:
         await self.answers.login_done(source, principal)
 
     def _public_settings(self) -> dict[str, Any]:
-        return public_settings(self.settings, agents=self.agents.all(), entries=self.catalog.view(ADMIN).entries)
+        return public_settings(
+            self.settings,
+            sources=self.source_book.all,
+            agents=self.agents.all(),
+            entries=self.catalog.view(ADMIN).entries,
+        )
 
     def principal_named(self, name: str) -> Principal | None:
         """Who makes calls under this name: a key, a person, or an agent."""

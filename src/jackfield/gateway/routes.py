@@ -93,7 +93,7 @@ def all_routes(
         *sources_api.routes(
             catalog,
             gateway.stored_tools,
-            configured={source.name for source in settings.sources},
+            configured=gateway.source_book,
             source_registry=gateway.source_registry,
             statuses=gateway.source_statuses,
         ),

@@ -23,6 +23,7 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.settings import RESERVED_SOURCES, Settings, is_source_name
 from jackfield.sources.base import Invocation, Listing, Source, SourceContext
 from jackfield.sources.kinds import make_source
+from jackfield.sources.live import SourceBook
 from jackfield.sources.supervisor import SourceRegistry
 
 log = logging.getLogger("jackfield.sources")
@@ -44,7 +45,14 @@ class FoundService(Struct, frozen=True):
 class ServiceDiscovery:
     """All services that are found, and those of the folder as they come and go."""
 
-    def __init__(self, settings: Settings, *, source_registry: SourceRegistry, source_context: SourceContext) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        source_registry: SourceRegistry,
+        source_book: SourceBook,
+        source_context: SourceContext,
+    ) -> None:
         folder = settings.discovery.folder
         self._folder = None if folder is None else settings.folder / Path(folder).expanduser()
         self._source_registry = source_registry
@@ -53,7 +61,10 @@ class ServiceDiscovery:
         self._said: set[str] = set()
         self.sources = [self._made(FoundService(name, {"url": url})) for name, url in settings.services.items()]
         """Those of the environment."""
-        self._taken = {source.name for source in settings.sources} | settings.services.keys() | RESERVED_SOURCES
+        self._taken = settings.services.keys() | RESERVED_SOURCES
+        self._source_book = source_book
+        self._kept: dict[str, Source] = {}
+        """What was made of the files; another source may have taken the place of one."""
 
     async def look(self) -> None:
         """Read the folder, and have the source registry keep what is there now."""
@@ -64,15 +75,17 @@ class ServiceDiscovery:
         except OSError as fault:
             self._say(f"The folder of services, {self._folder.name}, cannot be read: {fault.strerror}.")
             return
-        for name in found.keys() & self._taken:
+        for name in [name for name in found if name in self._taken or name in self._source_book]:
             self._say(f"A file in {self._folder.name} names the service '{name}', which the config has already.")
             del found[name]
         for name in self._present.keys() - found.keys():
             log.info("service %s has taken its file away", name)
-            await self._source_registry.remove(name)
+            if self._source_registry.get(name) is self._kept.pop(name, None):
+                await self._source_registry.remove(name)
         for name, one in found.items():
             if self._present.get(name) != one:
-                await self._source_registry.add(self._made(one))
+                self._kept[name] = self._made(one)
+                await self._source_registry.add(self._kept[name])
         self._present = found
 
     async def follow(self) -> None:

@@ -2,14 +2,15 @@
 
 Every source has one supervisor: a task that opens it, reads its tools, and on a fault tries again with growing pauses,
 which a call that needs the source cuts short. What a source listed before stays listed while it is down, and reading a
-listing never waits for a source.
+listing never waits for a source. One that takes another's place shows the other's list until it has read its own, and
+calls wait for that; the other sees its running calls to their end before it is closed.
 Above: the catalog (listings), the pipeline (execute), the handlers (statuses). Below: the sources.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Coroutine
 from contextlib import suppress
 from enum import Enum
 from functools import partial
@@ -46,6 +47,8 @@ log = logging.getLogger("jackfield.sources")
 
 OPEN_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
+DRAIN_SECONDS = 30.0
+"""How long the running calls of a source that was replaced or removed may go on."""
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
 SAID_LINES = 10
@@ -96,19 +99,32 @@ class SourceStatus(Struct, frozen=True, kw_only=True):
     """Since when it is as it is."""
     checked_at: int | None = None
     """When its tools were last read or tried to be, in milliseconds since 1970; None: not yet."""
+    listed_at: int | None = None
+    """When they were last read."""
+    reconnects: int = 0
+    """How often it came up again after it was down."""
 
 
 class SourceSupervisor:
     """One source and its life."""
 
-    def __init__(self, source: Source, *, on_listing: Callable[[], None]) -> None:
+    def __init__(
+        self, source: Source, *, on_listing: Callable[[], None], before: "SourceSupervisor | None" = None
+    ) -> None:
+        """`before`: the one whose place it takes."""
         self.source = source
         self.state = SourceState.STARTING
         self.error: str | None = None
-        self.listing = Listing()
+        self.listing: Listing = Listing() if before is None else before.listing
         self.running = 0
         self.checked_at: int | None = None
+        self.listed_at: int | None = None
+        self.reconnects = 0
         self.since = _now_ms()
+        self._is_awaited = before is not None
+        self._was_up = False
+        self._is_retiring = False
+        self._drained = asyncio.Event()
         self._talkative = source if isinstance(source, TalkativeSource) else None
         self.settled = asyncio.Event()
         """Set when the first attempt has ended, well or badly."""
@@ -121,6 +137,8 @@ class SourceSupervisor:
 
     async def execute(self, invocation: Invocation) -> Outcome | InTransaction | Begun:
         """Run one call, when the source has a slot free. A source that is down refuses, and what it does not have."""
+        if self._is_awaited and not self.settled.is_set():
+            await self.settled.wait()  # it is the new shape of a source that was up a moment ago
         self.require_up(invocation.tool.name, what=invocation.tool.operation.value)
         if not self.source.can_execute(invocation.tool):
             self.request_refresh()
@@ -135,6 +153,8 @@ class SourceSupervisor:
                 return await self.source.execute(slot.lent_to(invocation))
         finally:
             self.running -= 1
+            if self._is_retiring and not self.running:
+                self._drained.set()
 
     def require_up(self, name: str, *, what: str = "tool") -> None:
         """Raise `SourceUnavailable` while the source is down; it is tried again soon, since it is needed."""
@@ -152,6 +172,20 @@ class SourceSupervisor:
         self._refreshed.clear()
         self._wanted.set()
         await self._refreshed.wait()
+
+    async def retire(self) -> None:
+        """Close it when its running calls are over, or have had their time."""
+        self._is_retiring = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._drained.wait()
+        if self.running:
+            log.warning("source %s is closed with %d calls running", self.source.name, self.running)
+        await self.close()
+
+    def hurry(self) -> None:
+        """Do not wait for running calls any more."""
+        self._drained.set()
 
     async def close(self) -> None:
         self._life.cancel()
@@ -179,6 +213,8 @@ class SourceSupervisor:
             last_words=() if talkative is None else talkative.last_words(),
             since=self.since,
             checked_at=self.checked_at,
+            listed_at=self.listed_at,
+            reconnects=self.reconnects,
         )
 
     @property
@@ -197,6 +233,8 @@ class SourceSupervisor:
                 async with asyncio.timeout(self._open_seconds):
                     await self.source.open()
                     await self._read()
+                self.reconnects += self._was_up
+                self._was_up = True
                 delays.reset()
                 await self._follow()
             except Exception as fault:  # noqa: BLE001 - a border: whatever one source raises is its own fault alone
@@ -222,6 +260,7 @@ class SourceSupervisor:
         if listing.login_needed is not None and self.state is not state:
             log.info("source %s: %s", self.source.name, listing.login_needed)
         self.listing, self.error = listing, listing.login_needed
+        self.listed_at = _now_ms()
         self._is(state)
         if changed:
             for fault in listing.faults:
@@ -271,21 +310,45 @@ class SourceSupervisor:
             log.exception("source %s did not close cleanly", self.source.name)
 
 
+class _Subscription(Struct, frozen=True, eq=False):
+    """Somebody who follows a resource of a source."""
+
+    uri: str
+    updated: Updated
+    principal: str
+
+
 class SourceRegistry:
-    """All sources, in config order. One that is added under a known name takes the other's place."""
+    """All sources, in config order, each of them added, replaced and removed without touching another."""
 
     def __init__(self, *, on_listing: Callable[[], None]) -> None:
         self._on_listing = on_listing
         self._supervisors: dict[str, SourceSupervisor] = {}
+        self._subscriptions: dict[str, set[_Subscription]] = {}
+        """By source: who follows a resource stays a follower when the source is replaced."""
+        self._retiring: set[SourceSupervisor] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Sources that see their last calls to the end, and subscriptions that are made anew."""
         self._lent: dict[str, SourceSupervisor] = {}
         """Sources that somebody brought along for a while: they execute, and are listed nowhere."""
 
     async def add(self, source: Source) -> None:
-        """Begin to keep a source. Returns at once; the source comes up by itself."""
+        """Begin to keep a source. Returns at once; the source comes up by itself. A known name: as `replace`."""
+        await self.replace(source)
+
+    async def replace(self, source: Source) -> None:
+        """Have a source take the place of the one of its name.
+
+        The new one comes up by itself, and calls wait until it has or has failed. Calls that run at the other go on
+        there, for 30 s at most.
+        """
         before = self._supervisors.get(source.name)
-        self._supervisors[source.name] = SourceSupervisor(source, on_listing=self._on_listing)
+        made = SourceSupervisor(source, on_listing=self._on_listing, before=before)
+        self._supervisors[source.name] = made
         if before is not None:
-            await before.close()
+            if self._subscriptions.get(source.name):
+                self._keep(self._subscribe_anew(made), f"subscriptions of {source.name}")
+            await self._retire(before)
 
     def get(self, name: str) -> Source | None:
         """The source of this name, if one is kept."""
@@ -293,10 +356,40 @@ class SourceRegistry:
         return None if supervisor is None else supervisor.source
 
     async def remove(self, name: str) -> None:
+        """Keep the source no longer. Its tools are gone at once; calls that run there go on, for 30 s at most."""
         supervisor = self._supervisors.pop(name, None)
         if supervisor is not None:
-            await supervisor.close()
+            self._subscriptions.pop(name, None)
             self._on_listing()
+            await self._retire(supervisor)
+
+    async def _retire(self, supervisor: SourceSupervisor) -> None:
+        """Now if it has nothing to do, else without holding anybody up."""
+        if not supervisor.running:
+            await supervisor.close()
+            return
+        self._retiring.add(supervisor)
+        task = self._keep(supervisor.retire(), f"the last calls of {supervisor.source.name}")
+        task.add_done_callback(lambda _: self._retiring.discard(supervisor))
+
+    def _keep(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _subscribe_anew(self, supervisor: SourceSupervisor) -> None:
+        """Who followed resources of the source before it was replaced follows them there, and reads them again."""
+        await supervisor.settled.wait()
+        name, source = supervisor.source.name, supervisor.source
+        for one in list(self._subscriptions.get(name, ())):
+            if self._supervisors.get(name) is not supervisor or not isinstance(source, SubscribableSource):
+                return
+            try:
+                await source.subscribe(one.uri, one.updated, principal=one.principal)
+            except (JackfieldError, RpcError) as fault:
+                log.warning("source %s: a subscription could not be made anew: %s", name, fault)
+            one.updated(one.uri)
 
     async def lend(self, source: Source) -> None:
         """Begin to keep a source for those who know its name."""
@@ -320,8 +413,11 @@ class SourceRegistry:
         return supervisor.status(), supervisor.listing
 
     async def close(self) -> None:
+        for leaving in self._retiring:
+            leaving.hurry()
         await asyncio.gather(
-            *(supervisor.close() for supervisor in (*self._supervisors.values(), *self._lent.values()))
+            *self._tasks,
+            *(supervisor.close() for supervisor in (*self._supervisors.values(), *self._lent.values())),
         )
 
     async def settled(self, *, within: float, kinds: Container[str] | None = None) -> None:
@@ -397,7 +493,19 @@ class SourceRegistry:
         if not isinstance(followed, SubscribableSource):
             raise RpcError(METHOD_NOT_FOUND, f"Source '{source}' does not offer subscriptions to resources.")
         await followed.subscribe(uri, updated, principal=principal)
-        return partial(followed.unsubscribe, uri, updated, principal=principal)
+        subscription = _Subscription(uri, updated, principal)
+        self._subscriptions.setdefault(source, set()).add(subscription)
+        return partial(self._unsubscribe, source, subscription)
+
+    def _unsubscribe(self, source: str, subscription: _Subscription) -> None:
+        subscriptions = self._subscriptions.get(source, set())
+        if subscription in subscriptions:
+            subscriptions.remove(subscription)
+            if not subscriptions:
+                del self._subscriptions[source]
+        supervisor = self._supervisors.get(source) or self._lent.get(source)
+        if supervisor is not None and isinstance(supervisor.source, SubscribableSource):
+            supervisor.source.unsubscribe(subscription.uri, subscription.updated, principal=subscription.principal)
 
     def _up(self, source: str, name: str, *, what: str = "tool") -> Source:
         supervisor = self._supervisor_of(source, name, what=what)

@@ -1,0 +1,93 @@
+"""The sources that an operator described, in the config or over the API, and their changes while the gateway runs.
+
+Above: the reload of the config, and the sources made at run time. Below: the registry, and whoever keeps something for
+each source (the catalog its overrides and prefix, the connections its login), told of every change as a whole.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from jackfield.settings.tools import SourceSettings
+from jackfield.sources.base import Source, SourceContext
+from jackfield.sources.kinds import make_configured
+from jackfield.sources.supervisor import SourceRegistry
+
+
+class SourceBook:
+    """What the operator says about each source, by name: those of the config first."""
+
+    def __init__(self, sources: Iterable[SourceSettings]) -> None:
+        self._sources = {source.name: source for source in sources}
+
+    @property
+    def all(self) -> tuple[SourceSettings, ...]:
+        return tuple(self._sources.values())
+
+    def get(self, name: str) -> SourceSettings | None:
+        return self._sources.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sources
+
+    def take(self, sources: Iterable[SourceSettings]) -> None:
+        """These, and no others."""
+        self._sources = {source.name: source for source in sources}
+
+
+class LiveSources:
+    """Adds, replaces and removes sources, one change after another. A change that cannot be made changes nothing."""
+
+    def __init__(
+        self,
+        book: SourceBook,
+        *,
+        registry: SourceRegistry,
+        context: SourceContext,
+        apply: Callable[[Sequence[SourceSettings]], None],
+    ) -> None:
+        """`apply` has the settings of all sources taken; it raises `ConfigError` and takes nothing if it cannot."""
+        self.book = book
+        self._registry = registry
+        self._context = context
+        self._apply = apply
+        self._changing = asyncio.Lock()
+
+    def make(self, settings: SourceSettings) -> Source:
+        """The source that these settings describe, not started. Raises `ConfigError`."""
+        return make_configured(settings, self._context)
+
+    async def add(self, settings: SourceSettings, *, source: Source | None = None) -> None:
+        """Begin to keep a source; it comes up by itself. `source`: made by `make` before. Raises `ConfigError`."""
+        await self.replace(settings, source=source)
+
+    async def replace(self, settings: SourceSettings, *, source: Source | None = None) -> None:
+        """Have a source run with other settings. Running calls end at the old one. Raises `ConfigError`."""
+        async with self._changing:
+            made = self.make(settings) if source is None else source
+            self._take(_with(self.book.all, settings))
+            await self._registry.replace(made)
+
+    async def remove(self, name: str) -> None:
+        """Keep a source no longer; its names are free. Without effect where there is none."""
+        async with self._changing:
+            if name in self.book:
+                self._take([one for one in self.book.all if one.name != name])
+                await self._registry.remove(name)
+
+    async def restart(self, name: str) -> None:
+        """Have a source begin anew, with the settings it has."""
+        async with self._changing:
+            settings = self.book.get(name)
+            if settings is not None:
+                await self._registry.replace(self.make(settings))
+
+    def _take(self, sources: Sequence[SourceSettings]) -> None:
+        self._apply(sources)
+        self.book.take(sources)
+
+
+def _with(sources: Sequence[SourceSettings], changed: SourceSettings) -> list[SourceSettings]:
+    """The same with one changed, in its place, or added at the end."""
+    by_name = {source.name: source for source in sources}
+    by_name[changed.name] = changed
+    return list(by_name.values())
