@@ -27,7 +27,7 @@ from jackfield.calls.transactions import Moved, Started
 from jackfield.calls.waiting import slot_of, start_and_wait, wait_for_slot, wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import compiled
-from jackfield.catalog.limits import Budgets, RateLimiter, points_of
+from jackfield.catalog.limits import Limit, Limits, budget_of, per_minute, points_of
 from jackfield.catalog.names import shown
 from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
 from jackfield.catalog.preferences import PreferenceBook
@@ -62,15 +62,21 @@ class Pipeline:
     """Makes calls, and knows those it is making."""
 
     def __init__(
-        self, *, catalog: Catalog, preferences: PreferenceBook, store: Store, executor: Executor, gateway_id: str
+        self,
+        *,
+        catalog: Catalog,
+        preferences: PreferenceBook,
+        limits: Limits,
+        store: Store,
+        executor: Executor,
+        gateway_id: str,
     ) -> None:
         self._catalog = catalog
         self._preferences = preferences
         self._store = store
         self._gateway_id = gateway_id
         self._executor = executor
-        self._limiter = RateLimiter()
-        self._budgets = Budgets()
+        self._limits = limits
         self._unmarked: set[str] = set()
         """Calls whose HTTP caller has its answer, and the store does not know yet."""
         self._broken_off: set[str] = set()
@@ -111,7 +117,7 @@ class Pipeline:
             agent, shown = _agent_of(entry, request), None
             if entry.tool.visible and request.space_id is not None:
                 shown = await self._shown(entry, request.space_id, agent)
-            decision = self._decide(entry, request, agent)
+            decision = await self._decide(entry, request, agent)
         except Refused as refusal:
             self._count_refusal(request, entry, refusal)
             raise
@@ -189,53 +195,73 @@ class Pipeline:
             raise Forbidden(f"Agent '{agent}' is not a member of space '{space_id}'. Add it there first.")
         return "without_result" if entry.tool.metadata.sensitive_output else "whole"
 
-    def _decide(self, entry: Entry, request: CallRequest, agent: str | None) -> Allow | Ask | Deny | Refuse:
+    async def _decide(self, entry: Entry, request: CallRequest, agent: str | None) -> Allow | Ask | Deny | Refuse:
         if entry.tool.operation is not CallKind.TOOL:
-            return self._decide_reading(entry, request, agent)
-        principal, limit = request.principal, entry.tool.metadata.rate_limit_per_minute
+            return await self._decide_reading(entry, request, agent)
+        principal, metadata = request.principal, entry.tool.metadata
         wanted = self._preferences.effective(entry, principal=principal.name, chat_id=request.chat_id)
-        is_limited = limit is not None or principal.budget is not None
-        retry_after, affordable_after = self._limits(entry, principal) if is_limited else (0.0, 0.0)
-        decision = decide(
+        ask = partial(
+            decide,
             entry,
             principal=principal,
             agent=agent,
             space_id=request.space_id,
             enabled=wanted.enabled,
             requires_approval=wanted.requires_approval or request.asks_first,
-            retry_after=retry_after,
-            affordable_after=affordable_after,
             is_own=request.is_own,
             needs=request.needs,
         )
-        if is_limited and isinstance(decision, (Allow, Ask)):
-            self._limiter.admit(_tool_id(entry), limit)
-            self._budgets.spend(principal, points_of(entry.tool.metadata.cost_estimate))
+        decision = ask()
+        if metadata.rate_limit_per_minute is None and principal.budget is None:
+            return decision
+        if not isinstance(decision, (Allow, Ask)):
+            return decision
+        rate = per_minute(f"tool {entry.tool.source}:{entry.tool.name}", metadata.rate_limit_per_minute)
+        retry_after, affordable_after = await self._take(
+            rate, budget_of(principal), points=points_of(metadata.cost_estimate)
+        )
+        if retry_after or affordable_after:
+            return ask(retry_after=retry_after, affordable_after=affordable_after)
         return decision
 
-    def _decide_reading(self, entry: Entry, request: CallRequest, agent: str | None) -> Allow | Ask | Deny | Refuse:
+    async def _decide_reading(
+        self, entry: Entry, request: CallRequest, agent: str | None
+    ) -> Allow | Ask | Deny | Refuse:
         """Reads and prompts cannot be switched off one by one; their source has one limit for all of them."""
         source = entry.tool.source
-        limit, reads = self._catalog.read_limits.get(source), f"{source}:reads"
-        decision = decide(
+        ask = partial(
+            decide,
             entry,
             principal=request.principal,
             agent=agent,
             space_id=request.space_id,
             enabled=True,
             requires_approval=False,
-            retry_after=self._limiter.wait(reads, limit),
             needs=request.needs,
         )
-        if isinstance(decision, Allow):
-            self._limiter.admit(reads, limit)
-        return decision
+        decision = ask()
+        limit = per_minute(f"reads {source}", self._catalog.read_limits.get(source))
+        if limit is None or not isinstance(decision, Allow):
+            return decision
+        retry_after = await self._limits.take(limit)
+        return ask(retry_after=retry_after) if retry_after else decision
 
-    def _limits(self, entry: Entry, principal: Principal) -> tuple[float, float]:
-        """Seconds until the tool may be called again, and until the key can afford it."""
-        metadata = entry.tool.metadata
-        retry_after = self._limiter.wait(_tool_id(entry), metadata.rate_limit_per_minute)
-        return retry_after, self._budgets.wait(principal, points_of(metadata.cost_estimate))
+    async def _take(self, rate: Limit | None, budget: Limit | None, *, points: int) -> tuple[float, float]:
+        """Take from both limits or from none: seconds until the tool may be called again, and until the key can afford
+        it.
+        """
+        retry_after = 0.0 if rate is None else await self._limits.take(rate)
+        if retry_after or budget is None:
+            return retry_after, 0.0
+        try:
+            affordable_after = await self._limits.take(budget, points)
+        except BaseException:
+            if rate is not None:
+                self._limits.give_back(rate)
+            raise
+        if affordable_after and rate is not None:
+            self._limits.give_back(rate)
+        return 0.0, affordable_after
 
     def offered(
         self, entries: Sequence[Entry], *, principal: Principal, chat_id: str | None = None
@@ -550,10 +576,6 @@ def _is_left_alone(prepared: Prepared) -> bool:
 def _may_join(request: CallRequest) -> bool:
     """Whether the same request again may be the same call. A run has an item, or a step, for each."""
     return request.idempotency_key is None and not request.begins_run
-
-
-def _tool_id(entry: Entry) -> str:
-    return f"{entry.tool.source}:{entry.tool.name}"
 
 
 def _reachable(view: View, name: str, within: tuple[str, ...]) -> Entry:

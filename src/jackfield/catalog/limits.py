@@ -1,112 +1,175 @@
-"""How often a tool may be called: an exact sliding window of one minute.
+"""How often a tool may be called and how much a key may spend: points within a sliding window.
 
-Above: the pipeline, which asks `wait` before it decides and `admit` once it has. Below: a clock. A tool's calls of the
-last minute are remembered one by one, never more than its limit; tools that have been quiet for a minute are
-forgotten. The count is this process's own: several gateways on one store each allow the limit.
+Above: the pipeline, which takes from every limit that a call is under, once it would be allowed. Below: for one gateway
+with a database of its own, the exact log kept here; for gateways that share one, `cluster_limits.py`.
 """
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
+from msgspec import Struct
+
+from jackfield.catalog.limit_transactions import all_spending, slot_ms, spend, within
+from jackfield.errors import Unavailable
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CostEstimate
+from jackfield.store import Store
 
-WINDOW_NS = 60_000_000_000
-_NS = 1_000_000_000
-
-
-class RateLimiter:
-    """Calls per minute, per tool."""
-
-    def __init__(self, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """`clock` counts nanoseconds: whole numbers, so that the window's edge is exact."""
-        self._clock = clock
-        self._calls: dict[str, deque[int]] = {}
-        self._swept = clock()
-
-    def wait(self, tool_id: str, limit: int | None) -> float:
-        """Seconds until a call would be admitted; 0 means now. Counts nothing. A limit of 0 or less never admits."""
-        if limit is None:
-            return 0.0
-        return self._wait(self._recent(tool_id), limit)
-
-    def admit(self, tool_id: str, limit: int | None) -> float:
-        """As `wait`, and a call that need not wait is counted."""
-        if limit is None:
-            return 0.0
-        recent = self._recent(tool_id)
-        seconds = self._wait(recent, limit)
-        if seconds == 0.0:
-            recent.append(self._clock())
-            self._calls[tool_id] = recent
-        return seconds
-
-    def _wait(self, recent: deque[int], limit: int) -> float:
-        if limit <= 0:
-            return WINDOW_NS / _NS
-        if len(recent) < limit:
-            return 0.0
-        # With a limit that was lowered, more than one call has to leave the window first.
-        leaving = recent[len(recent) - limit]
-        return (leaving + WINDOW_NS - self._clock()) / _NS
-
-    def _recent(self, tool_id: str) -> deque[int]:
-        """The tool's calls within the window; those that have left it are dropped."""
-        now = self._clock()
-        if now - self._swept >= WINDOW_NS:
-            self._sweep(now)
-        calls = self._calls.get(tool_id)
-        if calls is None:
-            return deque()
-        while calls and now - calls[0] >= WINDOW_NS:
-            calls.popleft()
-        return calls
-
-    def _sweep(self, now: int) -> None:
-        self._swept = now
-        self._calls = {tool: calls for tool, calls in self._calls.items() if calls and now - calls[-1] < WINDOW_NS}
-
-
-WINDOW_SECONDS = 3600.0
+MINUTE = 60.0
+HOUR = 3600.0
+FLUSH_SECONDS = 1.0
 POINTS = {CostEstimate.LOW: 1, CostEstimate.MEDIUM: 5, CostEstimate.VARIABLE: 5, CostEstimate.HIGH: 25}
+_KEY = "key "
+_NS = 1_000_000_000
+_NS_OF_MS = 1_000_000
 
 
 def points_of(cost: CostEstimate | None) -> int:
     return 0 if cost is None else POINTS[cost]
 
 
-class Budgets:
-    """What each key has spent within the last hour."""
+class Limit(Struct, frozen=True):
+    """So many points within a window, for everybody who takes from the same id."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    id: str
+    most: int
+    seconds: float
+
+    @property
+    def window_ms(self) -> int:
+        return round(self.seconds * 1000)
+
+
+def per_minute(name: str, most: int | None) -> Limit | None:
+    """A limit of calls per minute, or of reads."""
+    return None if most is None else Limit(name, most, MINUTE)
+
+
+def budget_of(principal: Principal) -> Limit | None:
+    """What a key may spend within an hour."""
+    return None if principal.budget is None else Limit(f"{_KEY}{principal.name}", principal.budget, HOUR)
+
+
+class Limits(ABC):
+    """What is left of every limit."""
+
+    @abstractmethod
+    async def take(self, limit: Limit, points: int = 1) -> float:
+        """Take so many points; 0.0: they are taken. Otherwise nothing is, and this is how many seconds to wait,
+        infinite where no window has so many. Raises `Unavailable` where the database has to be asked and cannot be.
+        """
+
+    @abstractmethod
+    def give_back(self, limit: Limit, points: int = 1) -> None:
+        """Take back what was just taken: the call is not made."""
+
+    async def open(self) -> None:  # noqa: B027 - a gateway that shares its database reads as it goes
+        """Read what was taken before this gateway started."""
+
+    @abstractmethod
+    async def flush(self) -> None:
+        """Report what was taken since the last time; called every second."""
+
+    async def close(self) -> None:
+        """Report all of it."""
+        await self.flush()
+
+
+class _Log:
+    """What was taken of one limit, each with its moment, as long as it is within the window."""
+
+    __slots__ = ("entries", "total", "unwritten", "window")
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        """Nanoseconds."""
+        self.entries: deque[tuple[int, int]] = deque()
+        self.total = 0
+        self.unwritten = 0
+        """Points that the database does not know of yet."""
+
+    def add(self, moment: int, points: int) -> None:
+        self.entries.append((moment, points))
+        self.total += points
+
+    def forget_before(self, now: int) -> None:
+        while self.entries and now - self.entries[0][0] >= self.window:
+            self.total -= self.entries.popleft()[1]
+
+    def free_at(self, over: int) -> int:
+        """When so many points will have left the window."""
+        for moment, points in self.entries:
+            over -= points
+            if over <= 0:
+                return moment + self.window
+        return self.entries[-1][0] + self.window
+
+
+class LocalLimits(Limits):
+    """The limits of one gateway that has its database for itself: an exact log in memory, written down every second.
+
+    A crash forgets what was taken within the last second, a restart nothing. What is read after one counts from the
+    end of its slot.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        """`clock` counts nanoseconds: whole numbers, so that the window's edge is exact."""
+        self._store = store
         self._clock = clock
-        self._spent: dict[str, deque[tuple[float, int]]] = {}
+        self._logs: dict[str, _Log] = {}
 
-    def wait(self, principal: Principal, points: int) -> float:
-        """Seconds until the key can afford so many points; 0 means now, infinite never. Spends nothing."""
-        if principal.budget is None or not points:
+    async def take(self, limit: Limit, points: int = 1) -> float:
+        if not points:
             return 0.0
-        if points > principal.budget:
+        if points > limit.most:
             return math.inf
-        spent = self._recent(principal)
-        over = sum(cost for _, cost in spent) + points - principal.budget
-        for moment, cost in spent:
-            if over <= 0:
-                break
-            over -= cost
-            if over <= 0:
-                return max(moment + WINDOW_SECONDS - self._clock(), 0.001)
+        now = self._clock()
+        log = self._logs.get(limit.id)
+        if log is None:
+            log = self._logs[limit.id] = _Log(round(limit.seconds * _NS))
+        log.forget_before(now)
+        over = log.total + points - limit.most
+        if over > 0:
+            return (log.free_at(over) - now) / _NS
+        log.add(now, points)
+        log.unwritten += points
         return 0.0
 
-    def spend(self, principal: Principal, points: int) -> None:
-        if principal.budget is not None and points:
-            self._recent(principal).append((self._clock(), points))
+    def give_back(self, limit: Limit, points: int = 1) -> None:
+        log = self._logs[limit.id]
+        for index in reversed(range(len(log.entries))):
+            if log.entries[index][1] == points:
+                del log.entries[index]
+                log.total -= points
+                log.unwritten -= points
+                return
 
-    def _recent(self, principal: Principal) -> deque[tuple[float, int]]:
-        spent = self._spent.setdefault(principal.name, deque())
-        since = self._clock() - WINDOW_SECONDS
-        while spent and spent[0][0] <= since:
-            spent.popleft()
-        return spent
+    async def open(self) -> None:
+        here = self._clock()
+        for limit_id, (slots, now) in (await self._store.read(all_spending)).items():
+            window_ms = round((HOUR if limit_id.startswith(_KEY) else MINUTE) * 1000)
+            log = _Log(window_ms * _NS_OF_MS)
+            for slot, points in within(slots, window_ms=window_ms, now=now).items():
+                age_ms = max(now - (slot + 1) * slot_ms(window_ms), 0)
+                log.add(here - age_ms * _NS_OF_MS, points)
+            if log.entries:
+                self._logs[limit_id] = log
+
+    async def flush(self) -> None:
+        now = self._clock()
+        for limit_id, log in list(self._logs.items()):
+            points, log.unwritten = log.unwritten, 0
+            if points:
+                script = partial(spend, limit_id, window_ms=log.window // _NS_OF_MS, spent=points)
+                try:
+                    await self._store.write(script)
+                except Unavailable:
+                    log.unwritten += points
+                    raise
+            log.forget_before(now)
+            if not log.entries and not log.unwritten:
+                del self._logs[limit_id]

@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from jackfield.catalog.globs import compiled
-from jackfield.catalog.limits import WINDOW_NS, WINDOW_SECONDS, points_of
+from jackfield.catalog.limits import HOUR, MINUTE, points_of
 from jackfield.catalog.merge import Entry
 from jackfield.errors import Forbidden, RateLimited, Refused, ToolDisabled
 from jackfield.model.call import Failed, done
@@ -52,7 +52,7 @@ def decide(
     space_id: str | None,
     enabled: bool,
     requires_approval: bool,
-    retry_after: float,
+    retry_after: float = 0.0,
     affordable_after: float = 0.0,
     is_own: bool = False,
     needs: Scope | None = Scope.CALL,
@@ -60,8 +60,8 @@ def decide(
     """What to do with a call of `entry`.
 
     `enabled` and `requires_approval` are as they stand for this caller, its preferences applied.
-    `retry_after` is what `RateLimiter.wait` says, `affordable_after` what `Budgets.wait` does; the
-    call is to be counted with both when the decision is `Allow` or `Ask`, so that a refused call costs nothing.
+    `retry_after` is what `Limits.take` says of the tool, `affordable_after` what it says of the key's budget; they are
+    asked when the decision would be `Allow` or `Ask` without them, so that a refused call costs nothing.
     `is_own`: the tool is the caller's own, so no list of tools has to name it. `needs`: what the key must be allowed.
     """
     is_builtin = entry.tool.source == BUILTIN
@@ -181,10 +181,10 @@ def _no_space(name: str) -> Failed:
 
 def _too_dear(entry: Entry, principal: Principal, affordable_after: float) -> RateLimited:
     cost = entry.tool.metadata.cost_estimate
-    seconds = min(affordable_after, WINDOW_SECONDS)
+    seconds = min(affordable_after, HOUR)
     cure = (
         f"Try again in {math.ceil(seconds)} s, or raise"
-        if affordable_after <= WINDOW_SECONDS
+        if affordable_after <= HOUR
         else "No hour has so much. Raise"
     )
     return RateLimited(
@@ -195,7 +195,7 @@ def _too_dear(entry: Entry, principal: Principal, affordable_after: float) -> Ra
 
 
 def _too_many(entry: Entry, retry_after: float) -> RateLimited:
-    seconds = retry_after if retry_after > 0 else WINDOW_NS / 1e9
+    seconds = min(retry_after, MINUTE) if retry_after > 0 else MINUTE
     if entry.tool.operation is not CallKind.TOOL:
         return RateLimited(
             f"Source '{entry.tool.source}' takes no more reads this minute. Try again in {math.ceil(seconds)} s, or "

@@ -53,3 +53,21 @@ ON CONFLICT (name) DO UPDATE SET tools = excluded.tools, description = excluded.
 
 -- name: delete_group
 DELETE FROM tool_groups WHERE name = :name RETURNING name
+
+-- name: open_spending
+-- Locks the row until the commit: one gateway after the other takes from a limit.
+INSERT INTO spending (id, slots, writes, updated_at) VALUES (:id, '{}', 1, clock_ms())
+ON CONFLICT (id) DO UPDATE SET writes = spending.writes + 1, updated_at = clock_ms()
+RETURNING id, slots, updated_at AS now
+
+-- name: put_spending
+UPDATE spending SET slots = :slots WHERE id = :id
+
+-- name: all_spending
+SELECT id, slots, clock_ms() AS now FROM spending
+
+-- name: prune_spending
+DELETE FROM spending WHERE updated_at < clock_ms() - 7200000
+
+-- name: count_gateways
+SELECT COUNT(*) AS gateways FROM gateways WHERE dead = 0

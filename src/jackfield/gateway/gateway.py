@@ -32,7 +32,9 @@ from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
 from jackfield.calls.tool_servers import ToolServers
 from jackfield.catalog.checking import Checking, helper_process
+from jackfield.catalog.cluster_limits import ClusterLimits
 from jackfield.catalog.groups import Groups
+from jackfield.catalog.limits import FLUSH_SECONDS, LocalLimits
 from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.stored_tools import StoredTools
@@ -150,6 +152,7 @@ class Gateway:
             outgoing=self.outgoing,
             logins=LoginsOfOwners(self.connections, self._login_name),
         )
+        self.limits = ClusterLimits(self.store) if self.store.is_shared else LocalLimits(self.store)
         self._executor = Executor(
             catalog=self.catalog,
             source_registry=self.source_registry,
@@ -162,6 +165,7 @@ class Gateway:
         self.pipeline = Pipeline(
             catalog=self.catalog,
             preferences=self.preferences,
+            limits=self.limits,
             store=self.store,
             executor=self._executor,
             gateway_id=self.id,
@@ -279,6 +283,7 @@ class Gateway:
         self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         await self.preferences.reload(self.store)
+        await self.limits.open()
         await self.pinning.catch_up()
         await self.cluster.load(self.store)
         for source in (*self._sources, *self._services.sources):
@@ -321,6 +326,7 @@ class Gateway:
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.sessions.tend), name="sessions"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._end_expired), name="expired keys"),
+            asyncio.create_task(_every(FLUSH_SECONDS, self.limits.flush), name="limits"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
             asyncio.create_task(_every(TIDY_SECONDS, self.worker_host.sweep_environments), name="tidying"),
         ]
@@ -351,6 +357,8 @@ class Gateway:
         self.checking.close()
         await self.worker_host.close()
         await self.outgoing.close()
+        with suppress(Unavailable):
+            await self.limits.close()
         with suppress(Unavailable):  # then the others notice by themselves, in a while
             await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()

@@ -32,6 +32,7 @@ async def prune(store: Store, *, keep_days: float, limit: int = 500) -> int:
         ("prune_logins", {"limit": limit}),
         ("prune_sign_ins", {"limit": limit}),
         ("prune_ways", old),
+        ("prune_spending", {}),
         ("prune_sessions", old),
         ("prune_gateways", {"before": before}),
     ):
