@@ -12,8 +12,8 @@ from jackfield.calls.executor import Executor
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.requests import CallRequest
-from jackfield.catalog.limits import LocalLimits
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.limits import LocalLimits
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.model.call import Outcome
 from jackfield.model.principal import Principal
@@ -101,7 +101,14 @@ async def pipeline_harness(
     )
     preferences = PreferenceBook()
     preferences.load([])
-    pipeline = Pipeline(catalog=catalog, preferences=preferences, limits=LocalLimits(store), store=store, executor=executor, gateway_id="gw_test")
+    pipeline = Pipeline(
+        catalog=catalog,
+        preferences=preferences,
+        limits=LocalLimits(store),
+        store=store,
+        executor=executor,
+        gateway_id="gw_test",
+    )
     try:
         yield Harness(source, store, catalog, source_registry, executor, pipeline)
     finally:

@@ -29,8 +29,8 @@ from jackfield.calls.redaction import Redactor
 from jackfield.calls.requests import CallRequest
 from jackfield.calls.sweeper import Sweeper
 from jackfield.calls.tool_servers import ToolServers
-from jackfield.catalog.limits import LocalLimits
 from jackfield.catalog.catalog import Catalog
+from jackfield.catalog.limits import LocalLimits
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.model.call import Call, CallStatus, Outcome, done
 from jackfield.model.principal import Principal
@@ -202,7 +202,14 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
     executor = Executor(
         catalog=catalog, source_registry=source_registry, store=store, gateway_id=gateway_id, redactor=redactor
     )
-    pipeline = Pipeline(catalog=catalog, preferences=preferences, limits=LocalLimits(store), store=store, executor=executor, gateway_id=gateway_id)
+    pipeline = Pipeline(
+        catalog=catalog,
+        preferences=preferences,
+        limits=LocalLimits(store),
+        store=store,
+        executor=executor,
+        gateway_id=gateway_id,
+    )
     servers = ToolServers(store=store, catalog=catalog, gateway_id=gateway_id)
     answers = Answers(
         catalog=catalog,

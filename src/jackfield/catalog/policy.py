@@ -183,9 +183,7 @@ def _too_dear(entry: Entry, principal: Principal, affordable_after: float) -> Ra
     cost = entry.tool.metadata.cost_estimate
     seconds = min(affordable_after, HOUR)
     cure = (
-        f"Try again in {math.ceil(seconds)} s, or raise"
-        if affordable_after <= HOUR
-        else "No hour has so much. Raise"
+        f"Try again in {math.ceil(seconds)} s, or raise" if affordable_after <= HOUR else "No hour has so much. Raise"
     )
     return RateLimited(
         f"Tool '{entry.name}' costs {points_of(cost)} points ({cost.value if cost else 'none'}), more than is left of "
