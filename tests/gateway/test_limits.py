@@ -1,4 +1,4 @@
-"""Limits over two gateways that share a PostgreSQL database, over HTTP: what is admitted, and what is written for it."""
+"""Limits over two gateways that share a PostgreSQL database: what is admitted, and what is written for it."""
 
 import asyncio
 from pathlib import Path

@@ -76,7 +76,7 @@ class Pipeline:
         self._store = store
         self._gateway_id = gateway_id
         self._executor = executor
-        self._limits = limits
+        self.limits = limits
         self._unmarked: set[str] = set()
         """Calls whose HTTP caller has its answer, and the store does not know yet."""
         self._broken_off: set[str] = set()
@@ -243,24 +243,24 @@ class Pipeline:
         limit = per_minute(f"reads {source}", self._catalog.read_limits.get(source))
         if limit is None or not isinstance(decision, Allow):
             return decision
-        retry_after = await self._limits.take(limit)
+        retry_after = await self.limits.take(limit)
         return ask(retry_after=retry_after) if retry_after else decision
 
     async def _take(self, rate: Limit | None, budget: Limit | None, *, points: int) -> tuple[float, float]:
         """Take from both limits or from none: seconds until the tool may be called again, and until the key can afford
         it.
         """
-        retry_after = 0.0 if rate is None else await self._limits.take(rate)
+        retry_after = 0.0 if rate is None else await self.limits.take(rate)
         if retry_after or budget is None:
             return retry_after, 0.0
         try:
-            affordable_after = await self._limits.take(budget, points)
+            affordable_after = await self.limits.take(budget, points)
         except BaseException:
             if rate is not None:
-                self._limits.give_back(rate)
+                self.limits.give_back(rate)
             raise
         if affordable_after and rate is not None:
-            self._limits.give_back(rate)
+            self.limits.give_back(rate)
         return 0.0, affordable_after
 
     def offered(

@@ -152,7 +152,6 @@ class Gateway:
             outgoing=self.outgoing,
             logins=LoginsOfOwners(self.connections, self._login_name),
         )
-        self.limits = ClusterLimits(self.store) if self.store.is_shared else LocalLimits(self.store)
         self._executor = Executor(
             catalog=self.catalog,
             source_registry=self.source_registry,
@@ -165,7 +164,7 @@ class Gateway:
         self.pipeline = Pipeline(
             catalog=self.catalog,
             preferences=self.preferences,
-            limits=self.limits,
+            limits=ClusterLimits(self.store) if self.store.is_shared else LocalLimits(self.store),
             store=self.store,
             executor=self._executor,
             gateway_id=self.id,
@@ -283,7 +282,7 @@ class Gateway:
         self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         await self.preferences.reload(self.store)
-        await self.limits.open()
+        await self.pipeline.limits.open()
         await self.pinning.catch_up()
         await self.cluster.load(self.store)
         for source in (*self._sources, *self._services.sources):
@@ -326,7 +325,7 @@ class Gateway:
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.sessions.tend), name="sessions"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._end_expired), name="expired keys"),
-            asyncio.create_task(_every(FLUSH_SECONDS, self.limits.flush), name="limits"),
+            asyncio.create_task(_every(FLUSH_SECONDS, self.pipeline.limits.flush), name="limits"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
             asyncio.create_task(_every(TIDY_SECONDS, self.worker_host.sweep_environments), name="tidying"),
         ]
@@ -358,7 +357,7 @@ class Gateway:
         await self.worker_host.close()
         await self.outgoing.close()
         with suppress(Unavailable):
-            await self.limits.close()
+            await self.pipeline.limits.close()
         with suppress(Unavailable):  # then the others notice by themselves, in a while
             await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()
