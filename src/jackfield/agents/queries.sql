@@ -169,10 +169,11 @@ SELECT * FROM calls WHERE cycle_id = :cycle_id ORDER BY step, idx
 
 -- name: prune_cycles
 -- An agent's last one stays: the next is counted from it.
-DELETE FROM cycles WHERE id IN (
+WITH old AS MATERIALIZED (
     SELECT id FROM cycles WHERE finished_at < :before
         AND EXISTS (SELECT 1 FROM cycles AS later WHERE later.agent = cycles.agent AND later.number > cycles.number)
     ORDER BY finished_at LIMIT :limit FOR UPDATE SKIP LOCKED)
+DELETE FROM cycles WHERE id IN (SELECT id FROM old)
 RETURNING id
 
 -- name: prune_steps
@@ -280,9 +281,10 @@ WHERE id = :plan_id AND status = 'active' AND next_run_at = :due
 RETURNING agent, name, instruction
 
 -- name: forget_done_plans
-DELETE FROM plans WHERE id IN (
+WITH old AS MATERIALIZED (
     SELECT id FROM plans WHERE agent = :agent AND status = 'done'
     ORDER BY last_run_at DESC, id DESC LIMIT 1000 OFFSET :kept FOR UPDATE SKIP LOCKED)
+DELETE FROM plans WHERE id IN (SELECT id FROM old)
 
 -- name: delete_all_memories
 DELETE FROM memories WHERE agent = :agent

@@ -46,10 +46,11 @@ SELECT first, last, events FROM response_events WHERE response_id = :id AND last
 
 -- name: prune_responses
 -- One that others continue stays as long as they do; one that is being made stays as long as its gateway lives.
-DELETE FROM responses WHERE id IN (
+WITH old AS MATERIALIZED (
     SELECT id FROM responses WHERE id < :before_id
         AND NOT EXISTS (SELECT 1 FROM responses AS later WHERE later.previous_id = responses.id)
         AND (finished_at IS NOT NULL
             OR NOT EXISTS (SELECT 1 FROM gateways WHERE gateways.id = responses.owner AND gateways.dead = 0))
     ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
+DELETE FROM responses WHERE id IN (SELECT id FROM old)
 RETURNING id

@@ -187,9 +187,11 @@ DELETE FROM live_streams WHERE stream_id IN (
     WHERE gateways.id IS NULL OR gateways.dead = 1 ORDER BY live_streams.stream_id LIMIT :limit)
 
 -- name: prune_space_events
-DELETE FROM space_events WHERE (space_id, seq) IN (
+-- Materialized, or PostgreSQL may run the subquery more than once and delete more than the limit.
+WITH old AS MATERIALIZED (
     SELECT space_id, seq FROM space_events WHERE created_at < :before ORDER BY created_at LIMIT :limit
     FOR UPDATE SKIP LOCKED)
+DELETE FROM space_events WHERE (space_id, seq) IN (SELECT space_id, seq FROM old)
 RETURNING seq
 
 -- name: prune_space_messages
