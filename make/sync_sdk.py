@@ -24,6 +24,7 @@ CLASSES = {
     "Users": "users",
     "Grants": "grants",
     "Vault": "vault",
+    "Audit": "audit",
     "Connections": "connections",
     "Calls": "calls",
     "Agents": "agents",

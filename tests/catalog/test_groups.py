@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from jackfield.audit.log import AuditLog
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.groups import Group, Groups
 from jackfield.catalog.policy import Allow, Deny, decide
@@ -131,14 +132,14 @@ async def test_who_follows_the_lists_hears_of_those_that_the_new_group_changed(s
     made.update((("wiki", Listing(tools=(Tool(source="wiki", name="read"),), resources=(page,))), LISTINGS[1]))
     groups = Groups(GROUPS)
     groups.on_change = partial(made.regroup, exists=groups.has)
-    await groups.put(Group(name="new", tools=("wiki:*",)), store=store, principal=ADMIN)
+    await groups.put(Group(name="new", tools=("wiki:*",)), store=store, principal=ADMIN, audit=AUDIT)
     heard = made.follow_lists(groups.narrowed(ADMIN, "new"))
     other = made.follow_lists(groups.narrowed(ADMIN, "docs"))
-    await groups.put(Group(name="new", tools=("read",)), store=store, principal=ADMIN)
+    await groups.put(Group(name="new", tools=("read",)), store=store, principal=ADMIN, audit=AUDIT)
     assert await anext(heard) == "resources", "a plain name means tools and prompts"
-    await groups.put(Group(name="new", tools=("deploy",)), store=store, principal=ADMIN)
+    await groups.put(Group(name="new", tools=("deploy",)), store=store, principal=ADMIN, audit=AUDIT)
     assert await anext(heard) == "tools"
-    await groups.delete("new", store=store, principal=ADMIN)
+    await groups.delete("new", store=store, principal=ADMIN, audit=AUDIT)
     with pytest.raises(StopAsyncIteration):
         await anext(heard)
     assert not other._waiting
@@ -158,9 +159,11 @@ def test_a_key_of_an_unknown_group_stops_the_start_with_file_and_key() -> None:
 async def store(tmp_path: Path) -> Store:
     opened = open_store("memory:", folder=tmp_path, data=tmp_path)
     await opened.open()
+    await opened.write(AUDIT.begin)
     return opened
 
 
+AUDIT = AuditLog("gw_test")
 ADMIN = Principal(name="boss", scopes=frozenset({"admin"}))
 
 
@@ -168,18 +171,20 @@ ADMIN = Principal(name="boss", scopes=frozenset({"admin"}))
 async def test_groups_are_made_changed_and_deleted_at_run_time(store: Store) -> None:
     changes: list[int] = []
     groups = Groups(GROUPS, on_change=lambda: changes.append(1))
-    await groups.put(Group(name="new", tools=("read",)), store=store, principal=ADMIN)
+    await groups.put(Group(name="new", tools=("read",)), store=store, principal=ADMIN, audit=AUDIT)
     assert names(caller(groups, "new")) == ["read"]
     again = Groups(GROUPS)
     await again.reload(store)
     assert again.find("new") == groups.find("new")
-    await groups.put(Group(name="new", tools=("write",), instructions="Ask first."), store=store, principal=ADMIN)
+    await groups.put(
+        Group(name="new", tools=("write",), instructions="Ask first."), store=store, principal=ADMIN, audit=AUDIT
+    )
     assert names(caller(groups, "new")) == ["write"]
-    await groups.delete("new", store=store, principal=ADMIN)
+    await groups.delete("new", store=store, principal=ADMIN, audit=AUDIT)
     assert names(caller(groups, "new")) == []
     assert len(changes) == 3
     with pytest.raises(NotFound):
-        await groups.delete("new", store=store, principal=ADMIN)
+        await groups.delete("new", store=store, principal=ADMIN, audit=AUDIT)
     await store.close()
 
 
@@ -187,17 +192,17 @@ async def test_groups_are_made_changed_and_deleted_at_run_time(store: Store) -> 
 async def test_what_the_config_says_is_changed_there(store: Store) -> None:
     groups = Groups(GROUPS, keys={"crm": ("made",)})
     for change in (
-        groups.put(Group(name="docs", tools=("*",)), store=store, principal=ADMIN),
-        groups.delete("docs", store=store, principal=ADMIN),
+        groups.put(Group(name="docs", tools=("*",)), store=store, principal=ADMIN, audit=AUDIT),
+        groups.delete("docs", store=store, principal=ADMIN, audit=AUDIT),
     ):
         with pytest.raises(Conflict, match=r"The group 'docs' is in the config. Change \[groups.docs\] there."):
             await change
-    await groups.put(Group(name="made", tools=("*",)), store=store, principal=ADMIN)
+    await groups.put(Group(name="made", tools=("*",)), store=store, principal=ADMIN, audit=AUDIT)
     with pytest.raises(Conflict, match="Key 'crm' is limited to the group 'made'"):
-        await groups.delete("made", store=store, principal=ADMIN)
+        await groups.delete("made", store=store, principal=ADMIN, audit=AUDIT)
     limited = Principal(name="boss", scopes=frozenset({"admin"}), groups=groups.limit_to(("made",)))
     with pytest.raises(Forbidden, match="limited to groups, so it may not change any"):
-        await groups.put(Group(name="made", tools=("*", "*")), store=store, principal=limited)
+        await groups.put(Group(name="made", tools=("*", "*")), store=store, principal=limited, audit=AUDIT)
     await store.close()
 
 
@@ -205,15 +210,15 @@ async def test_there_are_so_many_groups_and_no_more(store: Store, monkeypatch: p
     monkeypatch.setattr("jackfield.catalog.groups.MOST_GROUPS", 1)
     groups = Groups(GROUPS)
     for tools in (("read",), ("write",)):
-        await groups.put(Group(name="one", tools=tools), store=store, principal=ADMIN)
+        await groups.put(Group(name="one", tools=tools), store=store, principal=ADMIN, audit=AUDIT)
     with pytest.raises(Conflict, match="There are 1 groups already"):
-        await groups.put(Group(name="two", tools=()), store=store, principal=ADMIN)
+        await groups.put(Group(name="two", tools=()), store=store, principal=ADMIN, audit=AUDIT)
     await store.close()
 
 
 async def test_groups_that_cannot_be_read_admit_nobody(store: Store) -> None:
     groups = Groups(GROUPS)
-    await groups.put(Group(name="made", tools=("*",)), store=store, principal=ADMIN)
+    await groups.put(Group(name="made", tools=("*",)), store=store, principal=ADMIN, audit=AUDIT)
     await store.close()
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever a closed store says
         await groups.reload(store)

@@ -12,8 +12,10 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry
 from jackfield.catalog.names import shown
-from jackfield.catalog.transactions import GROUPS_TOPIC, StoredGroup, all_groups, delete_group, put_group
+from jackfield.catalog.transactions import GROUPS_TOPIC, PutGroup, StoredGroup, all_groups, delete_group, put_group
 from jackfield.errors import ConfigError, Conflict, Forbidden, NotFound, Unavailable
 from jackfield.model.principal import GroupLimit, Principal
 from jackfield.model.text import nearest
@@ -116,15 +118,17 @@ class Groups:
         """Whether the group that the principal is in still exists; true outside any group."""
         return principal.group is None or self.find(principal.group.names[0]) is not None
 
-    async def put(self, group: Group, *, store: Store, principal: Principal) -> Group:
+    async def put(self, group: Group, *, store: Store, principal: Principal, audit: AuditLog) -> Group:
         """Make or replace a group, for all gateways of the store."""
         self._require_changeable(group.name, principal)
-        if not await store.write(partial(put_group, _row(group), updated_by=principal.name, most=MOST_GROUPS)):
+        row = _row(group)
+        script = partial(put_group, row, updated_by=principal.name, most=MOST_GROUPS)
+        if not (await store.write(audit.noting(script, partial(_put, principal.name, row)))).is_put:
             raise Conflict(f"There are {MOST_GROUPS:,} groups already. Delete one, or put groups into the config.")
         await self.reload(store)
         return group
 
-    async def delete(self, name: str, *, store: Store, principal: Principal) -> None:
+    async def delete(self, name: str, *, store: Store, principal: Principal, audit: AuditLog) -> None:
         """Forget a group that was made over the API."""
         self._require_changeable(name, principal)
         key = next((key for key, groups in self._keys.items() if name in groups), None)
@@ -132,7 +136,8 @@ class Groups:
             raise Conflict(
                 f"Key '{key}' is limited to the group '{shown(name)}'. Remove it from auth.keys.{key}.groups first."
             )
-        if not await store.write(partial(delete_group, name)):
+        noting = audit.noting(partial(delete_group, name), partial(_deleted, principal.name))
+        if await store.write(noting) is None:
             raise NotFound(f"There is no group '{shown(name)}'. 'jackfield groups' lists those there are.")
         await self.reload(store)
 
@@ -188,6 +193,17 @@ class Groups:
 
     def _names(self) -> set[str]:
         return {*self._configured, *(self._stored or ())}
+
+
+def _put(by: str, group: StoredGroup, put: PutGroup) -> Entry | None:
+    if not put.is_put:
+        return None
+    action = "group.created" if put.before is None else "group.changed"
+    return Entry(actor=by, action=action, subject=group.name, before=put.before, after=group)
+
+
+def _deleted(by: str, group: StoredGroup | None) -> Entry | None:
+    return None if group is None else Entry(actor=by, action="group.deleted", subject=group.name, before=group)
 
 
 def _configured(name: str, settings: GroupSettings) -> Group:

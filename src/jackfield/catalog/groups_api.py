@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from jackfield.audit.log import AuditLog
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.globs import check_bounds
 from jackfield.catalog.groups import Group, Groups
@@ -65,10 +66,11 @@ _body = BodyReader(GroupBody)
 class GroupsApi:
     """Handlers of `/api/v1/groups`."""
 
-    def __init__(self, groups: Groups, *, catalog: Catalog, store: Store, url: str) -> None:
+    def __init__(self, groups: Groups, *, catalog: Catalog, store: Store, audit: AuditLog, url: str) -> None:
         self._groups = groups
         self._catalog = catalog
         self._store = store
+        self._audit = audit
         self._url = url
 
     async def list_groups(self, request: Request) -> Response:
@@ -90,12 +92,14 @@ class GroupsApi:
         body = await _body.read(request)
         check_bounds(body.tools, param="tools")
         group = Group(name=name, tools=body.tools, description=body.description, instructions=body.instructions)
-        await self._groups.put(group, store=self._store, principal=request.principal)
+        await self._groups.put(group, store=self._store, principal=request.principal, audit=self._audit)
         return json_response(OneGroup(group=self._record(group, request.principal)))
 
     async def delete_group(self, request: Request) -> Response:
         """Forget a group; its clients get 404 from now on."""
-        await self._groups.delete(request.part("name"), store=self._store, principal=request.principal)
+        await self._groups.delete(
+            request.part("name"), store=self._store, principal=request.principal, audit=self._audit
+        )
         return EmptyResponse(204)
 
     def _record(self, group: Group, principal: Principal) -> GroupRecord:
@@ -111,9 +115,9 @@ class GroupsApi:
         )
 
 
-def routes(groups: Groups, *, catalog: Catalog, store: Store, url: str) -> list[Route]:
+def routes(groups: Groups, *, catalog: Catalog, store: Store, audit: AuditLog, url: str) -> list[Route]:
     """Every route of groups."""
-    api = GroupsApi(groups, catalog=catalog, store=store, url=url)
+    api = GroupsApi(groups, catalog=catalog, store=store, audit=audit, url=url)
     return [
         Route(
             method="GET",

@@ -52,7 +52,7 @@ ON CONFLICT (name) DO UPDATE SET tools = excluded.tools, description = excluded.
     instructions = excluded.instructions, updated_by = excluded.updated_by, updated_at = excluded.updated_at
 
 -- name: delete_group
-DELETE FROM tool_groups WHERE name = :name RETURNING name
+DELETE FROM tool_groups WHERE name = :name RETURNING *
 
 -- name: open_spending
 -- Locks the row until the commit: one gateway after the other takes from a limit.

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from jackfield.store.scripts import Script, one, wake
+from jackfield.store.scripts import Row, Script, one, wake
 
 PINS_TOPIC = "pins"
 
@@ -196,32 +196,41 @@ class StoredGroup(Struct, frozen=True, kw_only=True):
 def all_groups() -> Script[list[StoredGroup]]:
     """Every group that was made over the API, by name."""
     rows = yield "all_groups", {}
-    return [
-        StoredGroup(
-            name=row["name"],
-            tools=msgspec.json.decode(row["tools"], type=tuple[str, ...]),
-            description=row["description"],
-            instructions=row["instructions"],
-        )
-        for row in rows
-    ]
+    return [_group(row) for row in rows]
 
 
-def put_group(group: StoredGroup, *, updated_by: str, most: int) -> Script[bool]:
-    """Make or replace a group. False: it is new, and there are as many as there may be."""
-    known = {row["name"] for row in (yield "all_groups", {})}
-    if group.name not in known and len(known) >= most:
-        return False
+class PutGroup(Struct, frozen=True):
+    """What came of it, and what was there before."""
+
+    is_put: bool
+    before: StoredGroup | None
+
+
+def put_group(group: StoredGroup, *, updated_by: str, most: int) -> Script[PutGroup]:
+    """Make or replace a group, unless it is new and there are as many as there may be."""
+    known = {row["name"]: _group(row) for row in (yield "all_groups", {})}
+    before = known.get(group.name)
+    if before is None and len(known) >= most:
+        return PutGroup(is_put=False, before=None)
     values = {"name": group.name, "description": group.description, "instructions": group.instructions}
     yield "put_group", {**values, "tools": msgspec.json.encode(group.tools).decode(), "updated_by": updated_by}
     yield wake(GROUPS_TOPIC)
-    return True
+    return PutGroup(is_put=True, before=before)
 
 
-def delete_group(name: str) -> Script[bool]:
-    """Forget a group. False: there was none."""
+def delete_group(name: str) -> Script[StoredGroup | None]:
+    """Forget a group, and say what it was. None: there was none."""
     row = yield from one("delete_group", name=name)
     if row is None:
-        return False
+        return None
     yield wake(GROUPS_TOPIC)
-    return True
+    return _group(row)
+
+
+def _group(row: Row) -> StoredGroup:
+    return StoredGroup(
+        name=row["name"],
+        tools=msgspec.json.decode(row["tools"], type=tuple[str, ...]),
+        description=row["description"],
+        instructions=row["instructions"],
+    )

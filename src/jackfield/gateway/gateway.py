@@ -19,6 +19,8 @@ from jackfield.agents.cycle_runner import CycleRunner
 from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.scheduler import AgentScheduler
 from jackfield.agents.transactions import AGENTS_TOPIC
+from jackfield.audit.log import AuditLog, prune_audit
+from jackfield.audit.types import Entry
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import SignedLinks
 from jackfield.calls.cluster import RemoteCalls
@@ -118,7 +120,7 @@ class Gateway:
             )
         self.outgoing = Outgoing(settings.outgoing.allow)
         redactor = self.redactor = Redactor(lambda: settings.secrets.used, settings.secrets.tokens)
-        self.source_logs = SourceLogs(redact=redactor.note)
+        self.audit, self.source_logs = AuditLog(self.id, redact=redactor.text), SourceLogs(redact=redactor.note)
         self.worker_host = WorkerHost(
             settings.data / "workers",
             redact=redactor.text,
@@ -185,6 +187,7 @@ class Gateway:
         self.stored_keys = StoredKeys(
             self.keyring,
             self.store,
+            audit=self.audit,
             end_calls=self.pipeline.cancel_waiting,
             end_logins=self.connections.forget_principal,
         )
@@ -279,6 +282,7 @@ class Gateway:
             await self.store.open()
         await self._load_keys()
         await self.store.write(partial(gateway_tx.enter, self.id, is_shared=self.store.is_shared))
+        await self.store.write(self.audit.begin)
         self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         await self.preferences.reload(self.store)
@@ -359,8 +363,13 @@ class Gateway:
         with suppress(Unavailable):
             await self.pipeline.limits.close()
         with suppress(Unavailable):  # then the others notice by themselves, in a while
+            await self.store.write(partial(self.audit.record, self._stopped()))
+        with suppress(Unavailable):
             await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()
+
+    def _stopped(self) -> Entry:
+        return Entry(actor=self.audit.actor, action="gateway.stopped", subject=self.id)
 
     async def _load_keys(self) -> None:
         """Keys may be limited to groups, agents and spaces of the config and of the store, and to no others."""
@@ -543,6 +552,10 @@ class Gateway:
         gone = PRUNE_STEP
         while gone == PRUNE_STEP:
             gone = await prune(self.store, keep_days=self.settings.keep_days, limit=PRUNE_STEP)
+            await asyncio.sleep(PRUNE_PAUSE)
+        gone = 1
+        while gone:
+            gone = await prune_audit(self.audit, self.store, keep_days=self.settings.audit.keep, limit=PRUNE_STEP)
             await asyncio.sleep(PRUNE_PAUSE)
 
 

@@ -12,6 +12,7 @@ from jackfield.agents import api as agents
 from jackfield.agents import runs_api as runs
 from jackfield.agents import state_api as agent_state
 from jackfield.agents.permissions import AgentPermissions
+from jackfield.audit import api as audit_api
 from jackfield.calls import answers_api, execute_api, reading_api, tool_server_api
 from jackfield.calls import api as calls_api
 from jackfield.catalog import api as catalog_api
@@ -79,7 +80,7 @@ def all_routes(
         *catalog_api.routes(
             catalog, cluster=gateway.cluster, groups=gateway.groups, preferences=preferences, pins=pins
         ),
-        *groups_api.routes(gateway.groups, catalog=catalog, store=store, url=settings.url),
+        *groups_api.routes(gateway.groups, catalog=catalog, store=store, audit=gateway.audit, url=settings.url),
         *stored_api.routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools),
         *reading_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, groups=gateway.groups),
         *calls_api.routes(calls),
@@ -101,6 +102,7 @@ def all_routes(
         *identity_routes(gateway, logins=logins, throttle=throttle, browser=browser),
         *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
         *vault_api.routes(gateway.vault),
+        *audit_api.routes(store),
         *connections_api.routes(gateway.connections, gateway.login_flows, sees_source=gateway.sees_source),
         *connect_pages.routes(gateway.login_flows, browser, public_url=settings.url),
         *health.routes(

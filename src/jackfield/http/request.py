@@ -5,6 +5,7 @@ Above: every handler. Below: the ASGI scope.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl
 
@@ -136,6 +137,20 @@ class Request:
                     f"The query parameter '{name}' has no value. Give it one, or leave it out.", param=name
                 )
         return query
+
+
+def time_in(text: str | None, *, param: str) -> int | None:
+    """Milliseconds since 1970 of a time in a query string; one without an offset is UTC."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.replace(" ", "+"))  # a plus sign that was not percent-encoded
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise BadRequest(
+            f"The query parameter '{param}' is not a time in ISO 8601. Write it as 2026-01-15T10:30:00Z.", param=param
+        ) from None
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -138,12 +138,12 @@ class KeysApi:
         """Give a key a new secret."""
         body = await _rotate.read(request)
         require_unlimited(request.principal)
-        return _shown_once(await self._keys.rotate(request.part("name"), grace=body.grace))
+        return _shown_once(await self._keys.rotate(request.part("name"), grace=body.grace, by=request.principal.name))
 
     async def revoke_key(self, request: Request) -> Response:
         """End a key, its logins, and what it has waiting."""
         require_unlimited(request.principal)
-        await self._keys.revoke(request.part("name"))
+        await self._keys.revoke(request.part("name"), by=request.principal.name)
         return EmptyResponse(204)
 
 

@@ -29,7 +29,7 @@ RETURNING *
 
 -- name: delete_key
 DELETE FROM keys WHERE name = :name
-RETURNING name
+RETURNING *
 
 -- name: all_keys
 SELECT * FROM keys ORDER BY name

@@ -9,9 +9,13 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry
 from jackfield.errors import Conflict, NotFound
 from jackfield.identity.keys import ADMIN, ADMIN_KEY_FILE, ADMIN_KEY_VARIABLE, Keyring, digest_of
 from jackfield.identity.transactions import (
@@ -23,7 +27,7 @@ from jackfield.identity.transactions import (
     delete_key,
     rotate_key,
 )
-from jackfield.model.text import nearest
+from jackfield.model.text import iso_time, nearest
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.store import Store
 
@@ -50,6 +54,7 @@ class StoredKeys:
         keyring: Keyring,
         store: Store,
         *,
+        audit: AuditLog,
         end_calls: Callable[[str], Awaitable[None]],
         end_logins: Callable[[str], Awaitable[None]],
     ) -> None:
@@ -59,6 +64,7 @@ class StoredKeys:
         self._end_logins = end_logins
         self._keyring = keyring
         self._store = store
+        self._audit = audit
         self._end_calls = end_calls
         self._reading = asyncio.Lock()
 
@@ -70,27 +76,28 @@ class StoredKeys:
         key = new_secret()
         lasts_ms = None if seconds is None else seconds * 1000
         script = partial(add_key, name, digest_of(key), rights, lasts_ms=lasts_ms, created_by=created_by)
-        stored = await self._store.write(script)
+        stored = await self._store.write(self._audit.noting(script, partial(_created, created_by)))
         if stored is None:
             raise Conflict(f"There is a key '{name}' already. Choose another name, or rotate it.", param="name")
         await self._end_logins(name)  # of a key of that name in an earlier config
         await self.reload()
         return NewKey(stored=stored, key=key)
 
-    async def rotate(self, name: str, *, grace: int) -> NewKey:
+    async def rotate(self, name: str, *, grace: int, by: str) -> NewKey:
         """Give a key a new secret. The old one, and the logins made with it, end after `grace` seconds."""
         self._require_stored(name)
         key = new_secret()
-        stored = await self._store.write(partial(rotate_key, name, digest_of(key), grace_ms=grace * 1000))
+        script = partial(rotate_key, name, digest_of(key), grace_ms=grace * 1000)
+        stored = await self._store.write(self._audit.noting(script, partial(_rotated, by)))
         if stored is None:
             raise self._unknown(name)
         await self.reload()
         return NewKey(stored=stored, key=key)
 
-    async def revoke(self, name: str) -> None:
+    async def revoke(self, name: str, *, by: str) -> None:
         """End a key, its logins, and what it has waiting."""
         self._require_stored(name)
-        if not await self._store.write(partial(delete_key, name)):
+        if await self._store.write(self._audit.noting(partial(delete_key, name), partial(_revoked, by))) is None:
             raise self._unknown(name)
         await self.reload()
         await self._end_calls(name)
@@ -138,6 +145,27 @@ class StoredKeys:
                     log.exception("the keys could not be read; it is tried again")
                     await asyncio.sleep(delays.next())
                     written.set()
+
+
+def _created(by: str, key: StoredKey | None) -> Entry | None:
+    return None if key is None else Entry(actor=by, action="key.created", subject=key.name, after=_audited(key))
+
+
+def _rotated(by: str, key: StoredKey | None) -> Entry | None:
+    if key is None:
+        return None
+    until = None if key.old_until is None else iso_time(key.old_until)
+    return Entry(actor=by, action="key.rotated", subject=key.name, after={"old_key_until": until})
+
+
+def _revoked(by: str, key: StoredKey | None) -> Entry | None:
+    return None if key is None else Entry(actor=by, action="key.revoked", subject=key.name, before=_audited(key))
+
+
+def _audited(key: StoredKey) -> dict[str, Any]:
+    """A key without its digests."""
+    expires = None if key.expires_at is None else iso_time(key.expires_at)
+    return {**msgspec.to_builtins(key.rights), "expires_at": expires}
 
 
 def new_secret() -> str:

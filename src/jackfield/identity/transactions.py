@@ -87,11 +87,11 @@ def rotate_key(name: str, digest: str, *, grace_ms: int) -> Script[StoredKey | N
     return None if row is None else _stored_key(row)
 
 
-def delete_key(name: str) -> Script[bool]:
-    """Forget a key. False: there was none."""
+def delete_key(name: str) -> Script[StoredKey | None]:
+    """Forget a key, and say what it was. None: there was none."""
     row = yield from one("delete_key", name=name)
     yield wake(KEYS_TOPIC)
-    return row is not None
+    return None if row is None else _stored_key(row)
 
 
 def all_keys() -> Script[list[StoredKey]]:

@@ -7,6 +7,7 @@ import httpx2
 
 from jackfield.sdk.address import find_address
 from jackfield.sdk.agents import Agents, Runs
+from jackfield.sdk.audit import Audit
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get
 from jackfield.sdk.connections import Connections
@@ -56,6 +57,7 @@ class Client:
         self.users = Users(self._connection)
         self.grants = Grants(self._connection)
         self.vault = Vault(self._connection)
+        self.audit = Audit(self._connection)
         self.connections = Connections(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)

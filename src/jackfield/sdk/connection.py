@@ -161,10 +161,12 @@ class GatewayConnection:
             await asyncio.sleep(pause)
 
     @asynccontextmanager
-    async def stream(self, request: ApiRequest, *, last_id: str = "") -> AsyncIterator[httpx2.Response]:
+    async def stream(
+        self, request: ApiRequest, *, last_id: str = "", accept: str = "text/event-stream"
+    ) -> AsyncIterator[httpx2.Response]:
         """An open event stream for `read_events`. Raises when it cannot be opened and when it breaks."""
         built = self._built(request, timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT, read=STREAM_TIMEOUT))
-        built.headers["Accept"] = "text/event-stream"
+        built.headers["Accept"] = accept
         if last_id:
             built.headers["Last-Event-ID"] = last_id
         try:
@@ -178,6 +180,12 @@ class GatewayConnection:
                 await response.aclose()
         except httpx2.TransportError as fault:
             raise self._unreachable(fault) from fault
+
+    async def download(self, request: ApiRequest) -> AsyncGenerator[bytes, None]:
+        """The body of a response in pieces, as they come. Raises when it breaks off."""
+        async with self.stream(request, accept="*/*") as response:
+            async for piece in response.aiter_bytes():
+                yield piece
 
     async def follow(self, request: ApiRequest) -> AsyncGenerator[ServerEvent, None]:
         """The events of an endless stream, reopened after the last event id when it breaks.

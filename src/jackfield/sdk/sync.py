@@ -25,6 +25,7 @@ from jackfield.sdk.agents import (
     Runs,
     Triggered,
 )
+from jackfield.sdk.audit import Audit, AuditPage
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.client import Client
 from jackfield.sdk.connections import ConnectionInfo, Connections
@@ -379,6 +380,35 @@ class SyncVault:
     def rotate(self) -> Rotation:
         """Seal everything with a new key, while the gateway runs. Raises `Conflict` where there is no new key."""
         return self._loop.run(self._vault.rotate())
+
+
+class SyncAudit:
+    """The audit log of the gateway's database."""
+
+    def __init__(self, audit: Audit, loop: LoopThread) -> None:
+        self._audit = audit
+        self._loop = loop
+
+    def list(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> AuditPage:
+        """A page of entries; `action` may end in `.*`; times are ISO 8601."""
+        return self._loop.run(
+            self._audit.list(actor=actor, action=action, since=since, until=until, limit=limit, cursor=cursor)
+        )
+
+    def export(
+        self, *, actor: str | None = None, action: str | None = None, since: str | None = None, until: str | None = None
+    ) -> Generator[bytes, None, None]:
+        """The log as JSON lines, in pieces of any size. Raises when it breaks off; only a whole export verifies."""
+        return self._loop.iterate(self._audit.export(actor=actor, action=action, since=since, until=until))
 
 
 class SyncConnections:
@@ -877,6 +907,7 @@ class SyncClient:
         self.users = SyncUsers(self._client.users, self._loop)
         self.grants = SyncGrants(self._client.grants, self._loop)
         self.vault = SyncVault(self._client.vault, self._loop)
+        self.audit = SyncAudit(self._client.audit, self._loop)
         self.connections = SyncConnections(self._client.connections, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)

@@ -38,6 +38,7 @@ from jackfield.settings.tools import (
 from jackfield.settings.types import (
     AgentSettings,
     ApprovalSettings,
+    AuditSettings,
     AuthSettings,
     ConsoleSettings,
     DiscoverySettings,
@@ -70,6 +71,7 @@ class _Tables(Struct, frozen=True, kw_only=True):
     """The tables that are used as the file has them."""
 
     server: ServerSettings = ServerSettings()
+    audit: AuditSettings = AuditSettings()
     responses: ResponsesSettings = ResponsesSettings()
     scenario: ScenarioInfo = ScenarioInfo()
     categories: tuple[Category, ...] = ()
@@ -207,6 +209,7 @@ def load_settings(
         store_from=store_from,
         keep_days=document.store.keep,
         large_result=document.store.large_result,
+        audit=document.audit,
         scenario=document.scenario,
         categories=document.categories,
         keys=document.auth.keys,

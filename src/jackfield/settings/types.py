@@ -37,6 +37,13 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Bytes from which on a result is stored apart and read by page; 0: never."""
 
 
+class AuditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[audit]`"""
+
+    keep: Annotated[float, Meta(gt=0)] = 365
+    """Days."""
+
+
 class ResponsesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[responses]`: limits of a response; `timeout` is in seconds, for all steps together."""
 

@@ -2,8 +2,9 @@
 
 A batch touches rows in the order of their ids: two batches that want the same rows then wait for each other in turn and
 never in a circle. The row of a script is read off the values of its first statement. A script that names no row may
-lock several, so it gets a transaction of its own. Spaces come after everything else: a script that opens with one, or
-comes to one after its call, waits there until the others are as far, and then the batch goes from space to space.
+lock several, so it gets a transaction of its own. Spaces come after everything else, and the audit log after those: a
+script that opens with one, or comes to one after its call, waits there until the others are as far, and then the batch
+goes from space to space, and at last to the audit log.
 Neighbours that open with the same statement about different rows travel together, and their answers are told apart by
 id; that is what makes a batch cheap.
 Above: `postgres.py`. Below: asyncpg.
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Values that name the row a statement waits for, if another transaction has it.
 ROW_NAMES = (("id",), ("principal", "key"), ("agent", "event_id"))
-SPACE = "space_id"
-"""The value that names the space whose row a statement waits for, where it names no other row."""
+LATER = ("space_id", "audit_gateway")
+"""Values that name a row which is taken after all others, where a statement names no other: a space, then the chain of
+the audit log."""
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 ROLLBACK_SECONDS = 5.0
 _ANSWERS_WITH_ID = re.compile(r"\bRETURNING (\*|id\b)")
@@ -57,8 +59,8 @@ class StartedScript(Struct, frozen=True, eq=False):
     arguments: list[Any]
     row: str | None
     """What it may have to wait for; None: no single row."""
-    is_space: bool
-    """Whether that is a space."""
+    stage: int
+    """When it is taken: 0 at first, else the place in `LATER`, from 1."""
 
 
 class Scripts:
@@ -79,9 +81,9 @@ class Scripts:
 
     def _begun(self, job: Job, steps: Script[Any], ask: Ask) -> StartedScript:
         statement, arguments = self._prepared(ask)
-        space = _space_of(ask)
-        row = _row_of(ask) if space is None else space
-        return StartedScript(job, steps, statement, arguments, row, is_space=space is not None)
+        stage = _stage_of(ask)
+        row = str(_storable(ask[1][LATER[stage - 1]])) if stage else _row_of(ask)
+        return StartedScript(job, steps, statement, arguments, row, stage)
 
     async def run(self, connection: "Connection", script: Callable[[], Script[T]]) -> T:
         """Run one script to its end, in whatever transaction there is."""
@@ -116,16 +118,15 @@ class Scripts:
         return done
 
     async def _run_all(self, connection: "Connection", begun: Sequence[StartedScript]) -> list[tuple[Job, Any]]:
-        """First what concerns no space, up to where it comes to one; then space by space."""
+        """First what concerns neither spaces nor the audit log, up to where it comes to one; then stage by stage."""
         done: list[tuple[Job, Any]] = []
-        in_spaces = [one for one in begun if one.is_space]
-        for run in self._runs([one for one in begun if not one.is_space]):
-            for one, rows in await self._answers(connection, run):
-                come_to = await self._go_on(connection, one, rows, done, stops_at_space=True)
-                in_spaces += [] if come_to is None else [come_to]
-        for run in self._runs(in_spaces):
-            for one, rows in await self._answers(connection, run):
-                await self._go_on(connection, one, rows, done, stops_at_space=False)
+        waiting = list(begun)
+        for stage in range(len(LATER) + 1):
+            now, waiting = [one for one in waiting if one.stage == stage], [one for one in waiting if one.stage > stage]
+            for run in self._runs(now):
+                for one, rows in await self._answers(connection, run):
+                    come_to = await self._go_on(connection, one, rows, done)
+                    waiting += [] if come_to is None else [come_to]
         return done
 
     def _runs(self, begun: Sequence[StartedScript]) -> Iterator[list[StartedScript]]:
@@ -159,15 +160,13 @@ class Scripts:
         begun: StartedScript,
         rows: Sequence[Row],
         done: list[tuple[Job, Any]],
-        *,
-        stops_at_space: bool,
     ) -> StartedScript | None:
-        """Run a script to its end, and note what it came to; or to where it asks for a space."""
+        """Run a script to its end, and note what it came to; or to where it asks for a row of a later stage."""
         job, steps = begun.job, begun.steps
         try:
             while True:
                 ask = steps.send(rows)
-                if stops_at_space and _space_of(ask) is not None:
+                if _stage_of(ask) > begun.stage:
                     return self._begun(job, steps, ask)
                 rows = await self._answer(connection, ask, topics=job.topics)
         except StopIteration as end:
@@ -195,9 +194,10 @@ def _row_of(ask: Ask) -> str | None:
     return None
 
 
-def _space_of(ask: Ask) -> str | None:
+def _stage_of(ask: Ask) -> int:
     values = ask[1]
-    return str(_storable(values[SPACE])) if SPACE in values and _row_of(ask) is None else None
+    stage = next((number for number, name in enumerate(LATER, 1) if name in values), 0)
+    return stage if stage and _row_of(ask) is None else 0
 
 
 def _storable(value: Any) -> Any:

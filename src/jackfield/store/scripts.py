@@ -16,6 +16,7 @@ from msgspec import Struct
 
 PACKAGES = (
     "store",
+    "audit",
     "calls",
     "catalog",
     "sources",
