@@ -486,7 +486,7 @@ async def test_pruning_leaves_what_is_open_and_each_agents_last_cycle(store: Sto
         await store.write(partial(commit, cycle, context="c", record=RECORD))
     living = (await woken(store, "bob")).cycle
     [kept] = await stepped(store, living, StepCall(a_call(id=long_ago), over(done(1))))
-    await run(store, "UPDATE cycles SET finished_at = 1 WHERE finished_at IS NOT NULL")
+    await run(store, "UPDATE runs SET finished_at = 1 WHERE finished_at IS NOT NULL")
     assert await prune(store, keep_days=1) == 0
     assert [cycle.number for cycle in await store.read(partial(cycles_of_agent, "ada"))] == [3]
     assert len(await run(store, "SELECT n FROM steps")) == 2

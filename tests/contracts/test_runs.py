@@ -1,106 +1,102 @@
-"""What every store tells of runs: cycles and responses together, the newest first, for who may see them."""
+"""What every store holds of responses and programs beside the moves that `test_runs_machine.py` plays."""
 
-import asyncio
 from functools import partial
 
-import msgspec
-
-from jackfield.agents import transactions as agent_tx
-from jackfield.agents.cycle_transactions import Cycle, CycleOutcome, abandon, commit, open_cycle, push_event, take_step
-from jackfield.agents.transactions import last_cycles, run_page
+from jackfield.calls import transactions as call_tx
+from jackfield.gateway.retention import prune
+from jackfield.model.call import done
 from jackfield.model.ids import new_id
-from jackfield.responses import transactions as response_tx
-from jackfield.responses.transactions import StoredResponse
+from jackfield.runs import transactions as run_tx
+from jackfield.runs.transactions import Kind, Run, Tokens
 from jackfield.store import Store
-from jackfield.store.scripts import RUN_TOPIC
+from jackfield.store.scripts import READY_TOPIC
+from tests.requirement import requirement
+from tests.store.calls import a_call, a_pending_call
+from tests.store.cycles import run
+
+LONG_AGO = "call_000000000001aa"
 
 
-async def a_cycle(store: Store, agent: str) -> Cycle:
-    await store.write(partial(push_event, agent, event_id=new_id("e"), type="service", data="{}"))
-    opened = await store.write(partial(open_cycle, new_id("cycle"), agent=agent, owner="gw_a"))
-    assert opened is not None
-    committed = await store.write(partial(commit, opened.cycle, context="{}", record=CycleOutcome(summary="Done.")))
-    assert committed is not None
-    return committed
+async def queued(store: Store, principal: str = "ada", kind: Kind = "response", run_id: str | None = None) -> Run:
+    script = partial(run_tx.queue_run, run_id or new_id("resp"), kind=kind, principal=principal, request="{}")
+    return await store.write(script)
 
 
-async def a_response(store: Store, principal: str) -> str:
-    response = StoredResponse(
-        id=new_id("resp"),
-        principal=principal,
-        status="completed",
-        previous_id=None,
-        resource="{}",
-        input="[]",
-        owner="gw_a",
-    )
-    await store.write(partial(response_tx.add_response, response))
-    return response.id
+async def begun(store: Store, principal: str = "ada") -> Run:
+    claimed = await store.write(partial(run_tx.claim, (await queued(store, principal)).id, owner="gw_a"))
+    assert claimed is not None
+    return claimed
 
 
-async def four_runs(store: Store) -> list[str]:
-    """A cycle of ada, a response of eve, a cycle of bob, a response of fay, in this order of time."""
-    ids = []
-    for make in (a_cycle(store, "ada"), a_response(store, "eve"), a_cycle(store, "bob"), a_response(store, "fay")):
-        made = await make
-        ids.append(made if isinstance(made, str) else made.id)
-        await asyncio.sleep(0.002)  # ids tell milliseconds
-    return ids
+async def answered(store: Store, call_id: str) -> None:
+    settled = partial(call_tx.settle_submitted, call_id, done(1), large_result=store.large_result)
+    assert (await store.write(settled)).moved
 
 
-async def test_runs_come_newest_first_page_by_page(store: Store) -> None:
-    ids = await four_runs(store)
-    first = await store.read(partial(run_page, limit=3))
-    rest = await store.read(partial(run_page, limit=3, cursor=first.next_cursor))
-    assert [run.id for run in first.runs] == [ids[3], ids[2], ids[1]]
-    assert ([run.id for run in rest.runs], rest.next_cursor) == ([ids[0]], None)
-    assert (await store.read(partial(run_page, limit=4))).next_cursor is None
+@requirement("RUN-journal")
+async def test_the_last_answer_makes_a_parked_run_ready_and_wakes_who_claims_it(store: Store) -> None:
+    held = await begun(store)
+    calls = [a_pending_call(), a_pending_call()]
+    assert await store.write(partial(run_tx.take_step, held, n=1, message="{}", calls=calls)) is not None
+    parked = await store.write(partial(run_tx.park, held))
+    assert parked is not None
+    assert (parked.status, parked.owner, parked.awaited) == ("parked", None, 2)
+    assert parked.parked_at is not None
+    with store.bus.listen(f"{READY_TOPIC}response") as ready:
+        await answered(store, calls[1].id)
+        assert not ready.is_set()
+        assert await store.write(partial(run_tx.claim, held.id, owner="gw_b")) is None
+        await answered(store, calls[0].id)
+        await ready.wait()
+    taken = await store.write(partial(run_tx.claim, held.id, owner="gw_b"))
+    assert taken is not None
+    assert (taken.owner, taken.epoch, taken.awaited) == ("gw_b", held.epoch + 1, 0)
+    told = await store.read(partial(run_tx.answered_calls, held.id))
+    assert [call.id for call in told] == [calls[1].id, calls[0].id]
+    assert await store.write(partial(run_tx.end, held, status="done")) is None
 
 
-async def test_runs_are_those_of_the_agents_and_the_principal_that_are_asked_for(store: Store) -> None:
-    ada, eve, bob, fay = await four_runs(store)
-
-    async def found(**wanted: object) -> list[str]:
-        page = await store.read(partial(run_page, limit=10, **wanted))  # type: ignore[arg-type]  # each test's own filter
-        return [run.id for run in page.runs]
-
-    assert await found(agents=["ada"], principal="fay") == [fay, ada]
-    assert await found(agents=[], principal="eve") == [eve]
-    assert await found(agents=["bob", "ada"], with_responses=False) == [bob, ada]
-    assert await found(agents=["nobody"], principal="nobody") == []
-
-
-async def test_the_last_cycle_of_every_agent_is_told_at_once(store: Store) -> None:
-    for agent in ("ada", "bob", "eve"):
-        await store.write(partial(agent_tx.put_agent, agent, definition="{}", origin="api"))
-    await a_cycle(store, "ada")
-    last = {"ada": await a_cycle(store, "ada"), "bob": await a_cycle(store, "bob")}
-    assert await store.read(last_cycles) == last
-    assert last["ada"].number == 2
+@requirement("RUN-fair")
+async def test_of_what_can_be_claimed_each_principal_has_one_and_who_has_fewest_at_work_comes_first(
+    store: Store,
+) -> None:
+    for _ in range(2):
+        await begun(store, "ada")
+    await begun(store, "bob")
+    first = {name: (await queued(store, name, run_id=f"resp_1_{name}")).id for name in ("ada", "bob", "cleo")}
+    for number, name in enumerate(("ada", "ada", "bob"), 2):
+        await queued(store, name, run_id=f"resp_{number}_{name}")
+    await queued(store, "dora", kind="program")
+    found = await store.read(partial(run_tx.runs_to_claim, "response", limit=10))
+    assert found == [first["cleo"], first["bob"], first["ada"]]
+    assert await store.read(partial(run_tx.runs_to_claim, "response", limit=1)) == [first["cleo"]]
 
 
-async def test_who_waits_for_a_run_is_woken_by_its_steps_and_by_its_end(store: Store) -> None:
-    for end in ("commit", "abandon"):
-        await store.write(partial(push_event, "ada", event_id=new_id("e"), type="service", data="{}"))
-        opened = await store.write(partial(open_cycle, new_id("cycle"), agent="ada", owner="gw_a"))
-        assert opened is not None
-        cycle = opened.cycle
-        with store.bus.listen(RUN_TOPIC + cycle.id) as woken:
-            await store.write(
-                partial(
-                    take_step,
-                    cycle,
-                    n=1,
-                    message=msgspec.json.encode({"items": []}).decode(),
-                    large_result=store.large_result,
-                )
-            )
-            async with asyncio.timeout(5):
-                await woken.wait()
-            woken.clear()
-            if end == "commit":
-                await store.write(partial(commit, cycle, context="{}", record=CycleOutcome()))
-            else:
-                await store.write(partial(abandon, cycle, reason="no", backoff_ms=0))
-            async with asyncio.timeout(5):
-                await woken.wait()
+@requirement("RUN-journal")
+async def test_a_step_is_on_record_with_its_time_and_what_it_cost(store: Store) -> None:
+    held = await begun(store)
+    tokens = Tokens(input=10, output=2)
+    await store.write(partial(run_tx.take_step, held, n=1, message='"one"', calls=[a_call()], tokens=tokens))
+    await store.write(partial(run_tx.take_step, held, n=2, message='"two"', tokens=tokens))
+    journal = await store.read(partial(run_tx.read_journal, held.id))
+    assert journal is not None
+    assert [(step.n, step.message, len(step.calls)) for step in journal.steps] == [(1, '"one"', 1), (2, '"two"', 0)]
+    assert all(step.created_at is not None for step in journal.steps)
+    assert (journal.run.input_tokens, journal.run.output_tokens) == (20, 4)
+
+
+@requirement("RUN-journal")
+async def test_pruning_leaves_runs_that_are_not_over_and_their_calls(store: Store) -> None:
+    held, over = await begun(store), await begun(store)
+    await store.write(partial(run_tx.take_step, held, n=1, message="{}", calls=[a_pending_call(id=LONG_AGO)]))
+    await answered(store, LONG_AGO)
+    await store.write(partial(run_tx.take_step, over, n=1, message="{}"))
+    await store.write(partial(run_tx.end, over, status="done"))
+    await run(store, "UPDATE runs SET finished_at = 1 WHERE finished_at IS NOT NULL")
+    await prune(store, keep_days=1)
+    assert await store.read(partial(run_tx.get_run, over.id)) is None
+    assert await store.read(partial(call_tx.get_call, LONG_AGO)) is not None
+    assert len(await run(store, "SELECT n FROM steps")) == 1
+    await store.write(partial(run_tx.end, held, status="done"))
+    await prune(store, keep_days=1)
+    assert await store.read(partial(call_tx.get_call, LONG_AGO)) is None

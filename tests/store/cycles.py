@@ -103,7 +103,7 @@ async def events_of(store: Store, agent: str = "ada") -> list[InboxEvent]:
 
 async def all_that_is_kept(store: Store) -> dict[str, list[dict[str, Any]]]:
     """Every row that a cycle's move may touch."""
-    order = {"cycles": "id", "steps": "cycle_id, n", "calls": "id", "inbox": "seq", "consciousness": "agent"}
+    order = {"runs": "id", "steps": "cycle_id, n", "calls": "id", "inbox": "seq", "consciousness": "agent"}
     order |= {"spaces": "id", "space_messages": "id", "space_events": "space_id, seq", "presence": "space_id, run_id"}
     return {table: await run(store, f"SELECT * FROM {table} ORDER BY {keys}") for table, keys in order.items()}
 

@@ -39,7 +39,7 @@ EPOCH = 1_000_000
 AGENTS = ("ada", "bob")
 SPACE = "lobby"
 """Where every other call is shown."""
-TABLES = ("calls", "inbox", "gateways", "cycles", "steps", "consciousness", "space_messages", "space_events")
+TABLES = ("calls", "inbox", "gateways", "runs", "steps", "consciousness", "space_messages", "space_events")
 SWEEPS = ("due_waits", "due_expiries", "overdue_calls", "orphaned_waits", "undelivered_calls")
 EVENTS = "SELECT event_id, agent, status, cycle_id, not_before, data FROM inbox ORDER BY seq"
 LOGIN = LoginWait(source="test", principal="ops", scopes=("repo", "user"))
@@ -115,7 +115,7 @@ class Bench:
         return Sight(
             stored=stored,
             events=await self._read(EVENTS),
-            cycles=await self._read("SELECT * FROM cycles"),
+            cycles=await self._read("SELECT * FROM runs WHERE kind = 'cycle'"),
             steps=await self._read("SELECT * FROM steps"),
             minds=await self._read("SELECT * FROM consciousness"),
             shown=[Shown.read(row["metadata"]) for row in await self._read("SELECT metadata FROM space_messages")],

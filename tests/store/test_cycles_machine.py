@@ -222,7 +222,7 @@ def test_every_store_moves_cycles_as_the_protocol_says(kind: str, bench: Bench) 
         ("decide_calls_of_cycle", "delivery IS NULL", "delivery = 'never'"),
         ("give_outcomes_of_cycle", "AND deadline IS NOT NULL", ""),
         ("give_events_back", "WHERE cycle_id = ?", "WHERE ? = ''"),
-        ("agents_to_wake", "AND cycles.status = 'open'", ""),
+        ("agents_to_wake", "AND runs.status = 'open'", ""),
     ],
 )
 def test_a_store_without_one_of_the_guards_is_found_out(bench: Bench, statement: str, guard: str, instead: str) -> None:

@@ -37,7 +37,7 @@ async def test_of_two_gateways_that_wake_an_agent_one_does(store: PostgresStore,
     assert sorted(one.cycle.agent for one in opened) == agents
     for one in opened:
         assert one.cycle.consumed == (f"{one.cycle.agent}_1", f"{one.cycle.agent}_2")
-    assert len(await run(store, "SELECT id FROM cycles")) == ROUNDS
+    assert len(await run(store, "SELECT id FROM runs")) == ROUNDS
 
 
 async def test_of_two_gateways_that_take_a_cycle_over_one_does(store: PostgresStore, other: PostgresStore) -> None:
@@ -75,15 +75,15 @@ async def test_a_gateway_that_looked_before_anothers_whole_cycle_opens_none(
     await tell(store, "ada", "e1")
     async with outside.transaction():
         await outside.execute(
-            "INSERT INTO cycles (id, agent, status, owner, epoch, tries, number, created_at) "
-            "VALUES ('cycle_0', 'ada', 'open', 'gw_b', 1, 1, 7, 0)"
+            "INSERT INTO runs (id, kind, agent, status, owner, epoch, tries, number, created_at) "
+            "VALUES ('cycle_0', 'cycle', 'ada', 'open', 'gw_b', 1, 1, 7, 0)"
         )
         late = store.write(partial(open_cycle, "cycle_1", agent="ada", owner="gw_a"))
         await until_waiting(outside)
         await outside.execute("UPDATE inbox SET status = 'processed', cycle_id = 'cycle_0'")
-        await outside.execute("UPDATE cycles SET status = 'done'")
+        await outside.execute("UPDATE runs SET status = 'done'")
     assert await late is None
-    assert [row["id"] for row in await outside.fetch("SELECT id FROM cycles")] == ["cycle_0"]
+    assert [row["id"] for row in await outside.fetch("SELECT id FROM runs")] == ["cycle_0"]
     assert await inbox_of(store) == {"e1": "processed"}
 
 

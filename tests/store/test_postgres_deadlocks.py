@@ -23,6 +23,7 @@ from jackfield.agents.cycle_transactions import (
 from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, Done, Failed, done
 from jackfield.model.ids import new_id
+from jackfield.runs import transactions as run_tx
 from jackfield.spaces import transactions as space_tx
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.scripts import Script, Sql
@@ -313,3 +314,33 @@ def _arriving(cycle: Cycle, space_id: str) -> Builtin:
         return done(True)  # noqa: FBT003 - a result
 
     return arrive
+
+
+@requirement("RUN-journal")
+async def test_answers_to_many_runs_in_opposite_order_never_wait_in_a_circle(
+    store: PostgresStore, other: PostgresStore, outside: "Connection"
+) -> None:
+    runs = []
+    calls: list[Call] = []
+    for _ in range(20):
+        made = partial(run_tx.begin_run, new_id("resp"), kind="response", principal="ada", request="{}", owner="gw_a")
+        begun = await store.write(made)
+        assert begun is not None
+        runs.append(begun)
+        step = [a_pending_call() for _ in range(6)]
+        await store.write(partial(run_tx.take_step, begun, n=1, message="{}", calls=step))
+        calls += step
+    shuffled = [call for turn in range(6) for call in reversed(calls[turn::6])]
+    await asyncio.gather(
+        *(
+            gateway.write(partial(call_tx.settle_submitted, call.id, done(1), large_result=0))
+            for gateway, answers in ((store, calls), (other, shuffled))
+            for call in answers
+        ),
+        *(gateway.write(partial(run_tx.park, one)) for one in runs for gateway in (store, other)),
+    )
+    for one in runs:
+        left = await store.read(partial(run_tx.get_run, one.id))
+        assert left is not None
+        assert (left.status, left.awaited) == ("ready", 0)
+    assert await deadlocks(outside, of=[store, other]) == 0

@@ -101,7 +101,7 @@ async def test_a_gateway_that_hung_while_another_took_its_cycle_over_writes_noth
         first.process.send_signal(signal.SIGSTOP)
         second = await asyncio.to_thread(started, tmp_path / "second", database)
         database.rows(f"UPDATE gateways SET alive_until = 0 WHERE id = '{hung}'")
-        await database.until("SELECT status, epoch, tries FROM cycles", "done|2|2")
+        await database.until("SELECT status, epoch, tries FROM runs", "done|2|2")
         after = "SELECT 'steps', count(*) FROM steps UNION ALL SELECT 'calls', count(*) FROM calls"
         written = database.rows(after)
 
@@ -109,7 +109,7 @@ async def test_a_gateway_that_hung_while_another_took_its_cycle_over_writes_noth
         reborn = f"SELECT count(*) FROM gateways WHERE dead = 0 AND id <> '{hung}'"
         await database.until(reborn, "2")  # it has noticed, and lives under a new id
         assert database.rows(after) == written
-        assert database.rows("SELECT status, epoch, tries FROM cycles") == ["done|2|2"]
+        assert database.rows("SELECT status, epoch, tries FROM runs") == ["done|2|2"]
         assert database.rows("SELECT content FROM space_messages ORDER BY seq") == ["task", "began"]
         assert database.rows("SELECT description FROM goals") == ["the task"]
         assert database.rows("SELECT key, value FROM memories") == ["task|done"]
@@ -118,7 +118,7 @@ async def test_a_gateway_that_hung_while_another_took_its_cycle_over_writes_noth
 
         await asyncio.to_thread(eventually, lambda: httpx2.get(f"{first.url}/readyz").is_success)
         ask(first, "POST", "/api/spaces/home/messages", json={"entityId": "eve", "content": "another task"})
-        await database.until("SELECT number, status FROM cycles ORDER BY number", "1|done", "2|done")
+        await database.until("SELECT number, status FROM runs ORDER BY number", "1|done", "2|done")
     finally:
         for gateway in (first, second):
             if gateway is not None:

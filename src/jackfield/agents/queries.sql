@@ -24,9 +24,9 @@ RETURNING seq
 
 -- name: open_cycle
 -- T8. The index of open cycles lets one through; that of numbers stops who counted before another's cycle was there.
-INSERT INTO cycles (id, agent, status, owner, epoch, tries, number, created_at)
-SELECT :cycle_id, :agent, 'open', :owner, 1, 1,
-    (SELECT COALESCE(MAX(number), 0) + 1 FROM cycles WHERE agent = :agent), clock_ms()
+INSERT INTO runs (id, kind, agent, status, owner, epoch, tries, number, created_at)
+SELECT :cycle_id, 'cycle', :agent, 'open', :owner, 1, 1,
+    (SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE kind = 'cycle' AND agent = :agent), clock_ms()
 WHERE EXISTS (SELECT 1 FROM inbox WHERE agent = :agent AND status = 'pending' AND not_before <= clock_ms())
 ON CONFLICT DO NOTHING
 RETURNING id
@@ -39,23 +39,23 @@ RETURNING *
 
 -- name: keep_consumed
 -- T8
-UPDATE cycles SET consumed = :consumed WHERE id = :cycle_id RETURNING *
+UPDATE runs SET consumed = :consumed WHERE id = :cycle_id RETURNING *
 
 -- name: forget_cycle
 -- T8, when what it was opened for was gone.
-DELETE FROM cycles WHERE id = :cycle_id AND status = 'open'
+DELETE FROM runs WHERE id = :cycle_id AND status = 'open'
 
 -- name: hold_cycle
 -- T1's guard.
-SELECT id FROM cycles WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch FOR UPDATE
+SELECT id FROM runs WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch FOR UPDATE
 
 -- name: hold_open_cycle
 -- For who removes the agent.
-SELECT * FROM cycles WHERE agent = :agent AND status = 'open' FOR UPDATE
+SELECT * FROM runs WHERE kind = 'cycle' AND agent = :agent AND status = 'open' FOR UPDATE
 
 -- name: insert_step
 -- T1
-INSERT INTO steps (cycle_id, n, message) VALUES (:cycle_id, :n, :message)
+INSERT INTO steps (cycle_id, n, message, created_at) VALUES (:cycle_id, :n, :message, clock_ms())
 
 -- name: insert_builtin_call
 -- T1 for a call that was over when it was made. It never had a deadline, and T10 knows it by that.
@@ -69,14 +69,14 @@ RETURNING *
 
 -- name: take_over_cycle
 -- T7
-UPDATE cycles SET owner = :owner, epoch = epoch + 1, tries = tries + 1
+UPDATE runs SET owner = :owner, epoch = epoch + 1, tries = tries + 1
 WHERE id = :cycle_id AND status = 'open' AND epoch = :seen
-    AND NOT EXISTS (SELECT 1 FROM gateways WHERE gateways.id = cycles.owner AND gateways.dead = 0)
+    AND NOT EXISTS (SELECT 1 FROM gateways WHERE gateways.id = runs.owner AND gateways.dead = 0)
 RETURNING *
 
 -- name: commit_cycle
 -- T9, with the cycle's record.
-UPDATE cycles SET status = 'done', summary = :summary, input_tokens = :input_tokens, output_tokens = :output_tokens,
+UPDATE runs SET status = 'done', summary = :summary, input_tokens = :input_tokens, output_tokens = :output_tokens,
     finished_at = clock_ms()
 WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch
 RETURNING *
@@ -93,7 +93,7 @@ UPDATE inbox SET status = 'processed' WHERE cycle_id = :cycle_id AND status = 'p
 
 -- name: abandon_cycle
 -- T10
-UPDATE cycles SET status = 'failed', reason = :reason, finished_at = clock_ms()
+UPDATE runs SET status = 'failed', reason = :reason, finished_at = clock_ms()
 WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch
 RETURNING *
 
@@ -121,20 +121,20 @@ UPDATE inbox SET status = 'pending', cycle_id = NULL, not_before = :not_before
 WHERE cycle_id = :cycle_id AND status = 'processing'
 
 -- name: get_cycle
-SELECT * FROM cycles WHERE id = :cycle_id
+SELECT * FROM runs WHERE id = :cycle_id
 
 -- name: cycles_of_agent
-SELECT * FROM cycles WHERE agent = :agent AND number < :before ORDER BY number DESC LIMIT :limit
+SELECT * FROM runs WHERE kind = 'cycle' AND agent = :agent AND number < :before ORDER BY number DESC LIMIT :limit
 
 -- name: orphaned_cycles
 -- What T7 is for. In the order of the index of open cycles, or every round would look at all cycles there ever were.
-SELECT cycles.* FROM cycles LEFT JOIN gateways ON gateways.id = cycles.owner
-WHERE cycles.status = 'open' AND (gateways.id IS NULL OR gateways.dead = 1)
-ORDER BY cycles.agent LIMIT :limit
+SELECT runs.* FROM runs LEFT JOIN gateways ON gateways.id = runs.owner
+WHERE runs.kind = 'cycle' AND runs.status = 'open' AND (gateways.id IS NULL OR gateways.dead = 1)
+ORDER BY runs.agent LIMIT :limit
 
 -- name: open_cycles_of
 -- In the same order, for the same reason.
-SELECT * FROM cycles WHERE status = 'open' AND owner = :owner ORDER BY agent LIMIT :limit
+SELECT * FROM runs WHERE kind = 'cycle' AND status = 'open' AND owner = :owner ORDER BY agent LIMIT :limit
 
 -- name: agents_to_wake
 -- What T8 is for; who has waited longest comes first. An agent that is gone or switched off sleeps. It is asked every
@@ -148,7 +148,8 @@ SELECT agent FROM (
     SELECT names.agent, (SELECT seq FROM inbox WHERE inbox.agent = names.agent AND inbox.status = 'pending'
         AND inbox.not_before <= clock_ms() ORDER BY seq LIMIT 1) AS first_seq
     FROM names JOIN agents ON agents.id = names.agent AND agents.enabled = 1
-    WHERE NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.agent = names.agent AND cycles.status = 'open')) AS waiting
+    WHERE NOT EXISTS (SELECT 1 FROM runs
+        WHERE runs.kind = 'cycle' AND runs.agent = names.agent AND runs.status = 'open')) AS waiting
 WHERE first_seq IS NOT NULL ORDER BY first_seq LIMIT :limit
 
 -- name: pending_events
@@ -162,7 +163,7 @@ SELECT COUNT(*) AS total FROM inbox WHERE agent = :agent AND status = 'pending' 
 SELECT * FROM inbox WHERE cycle_id = :cycle_id ORDER BY seq
 
 -- name: steps_of_cycle
-SELECT n, message FROM steps WHERE cycle_id = :cycle_id ORDER BY n
+SELECT n, message, created_at FROM steps WHERE cycle_id = :cycle_id ORDER BY n
 
 -- name: calls_of_cycle
 SELECT * FROM calls WHERE cycle_id = :cycle_id ORDER BY step, idx
@@ -170,10 +171,11 @@ SELECT * FROM calls WHERE cycle_id = :cycle_id ORDER BY step, idx
 -- name: prune_cycles
 -- An agent's last one stays: the next is counted from it.
 WITH old AS MATERIALIZED (
-    SELECT id FROM cycles WHERE finished_at < :before
-        AND EXISTS (SELECT 1 FROM cycles AS later WHERE later.agent = cycles.agent AND later.number > cycles.number)
+    SELECT id FROM runs WHERE finished_at < :before AND kind = 'cycle'
+        AND EXISTS (SELECT 1 FROM runs AS later WHERE later.kind = 'cycle' AND later.agent = runs.agent
+            AND later.number > runs.number)
     ORDER BY finished_at LIMIT :limit FOR UPDATE SKIP LOCKED)
-DELETE FROM cycles WHERE id IN (SELECT id FROM old)
+DELETE FROM runs WHERE id IN (SELECT id FROM old)
 RETURNING id
 
 -- name: prune_steps
@@ -308,10 +310,10 @@ SELECT * FROM inbox WHERE agent = :agent AND seq > :after ORDER BY seq LIMIT :li
 SELECT * FROM inbox WHERE agent = :agent AND seq > :after AND status = :status ORDER BY seq LIMIT :limit
 
 -- name: newest_cycles
-SELECT * FROM cycles WHERE id < :cursor ORDER BY id DESC LIMIT :limit
+SELECT * FROM runs WHERE kind = 'cycle' AND id < :cursor ORDER BY id DESC LIMIT :limit
 
 -- name: newest_cycles_among
-SELECT * FROM cycles WHERE id < :cursor AND agent IN (each_of(:ids)) ORDER BY id DESC LIMIT :limit
+SELECT * FROM runs WHERE kind = 'cycle' AND id < :cursor AND agent IN (each_of(:ids)) ORDER BY id DESC LIMIT :limit
 
 -- name: newest_responses
 SELECT id, principal, status, created_at, finished_at FROM responses WHERE id < :cursor ORDER BY id DESC LIMIT :limit
@@ -322,5 +324,5 @@ WHERE id < :cursor AND principal = :principal ORDER BY id DESC LIMIT :limit
 
 -- name: last_cycles
 -- Each agent's last one.
-SELECT cycles.* FROM agents JOIN cycles ON cycles.agent = agents.id
-WHERE cycles.number = (SELECT MAX(number) FROM cycles AS every WHERE every.agent = agents.id)
+SELECT runs.* FROM agents JOIN runs ON runs.kind = 'cycle' AND runs.agent = agents.id
+WHERE runs.number = (SELECT MAX(number) FROM runs AS every WHERE every.kind = 'cycle' AND every.agent = agents.id)

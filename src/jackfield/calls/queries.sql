@@ -5,10 +5,10 @@
 -- name: insert_call
 -- T1, for one call that is not over yet.
 INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
-    cycle_id, step, idx, status, delivery, first_reply, idempotent, attempt, owner, waiter,
+    cycle_id, step, idx, awaited_by, status, delivery, first_reply, idempotent, attempt, owner, waiter,
     deadline, expires_at, timeout_ms, expires_in_ms, shown, created_at)
 VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
-    :cycle_id, :step, :idx, :status, :delivery, :first_reply, :idempotent, :attempt, :owner, :waiter,
+    :cycle_id, :step, :idx, :awaited_by, :status, :delivery, :first_reply, :idempotent, :attempt, :owner, :waiter,
     CASE WHEN :has_deadline = 1 THEN clock_ms() - :age_ms + :timeout_ms END,
     CASE WHEN :has_expiry = 1 THEN clock_ms() + :expires_in_ms END,
     :timeout_ms, :expires_in_ms, :shown, clock_ms() - :age_ms)
@@ -116,6 +116,17 @@ SELECT calls.* FROM calls LEFT JOIN gateways ON gateways.id = calls.owner
 WHERE calls.status = 'running' AND calls.attempt >= 1 AND (gateways.id IS NULL OR gateways.dead = 1)
 ORDER BY calls.id LIMIT :limit
 
+-- name: answer_run
+-- With what decides the slot of a call that a run waits for: the last one makes a parked run ready. By the run's id
+-- alone, so that it waits for whoever is parking it just now.
+UPDATE runs SET awaited = awaited - 1, answered = answered + 1,
+    status = CASE WHEN status = 'parked' AND awaited = 1 THEN 'ready' ELSE status END
+WHERE id = :journal_id
+RETURNING status, kind, answered
+
+-- name: number_answer
+UPDATE calls SET answer = :answer WHERE id = :id
+
 -- name: get_call
 SELECT * FROM calls WHERE id = :id
 
@@ -135,12 +146,12 @@ RETURNING call_id
 SELECT digest, call_id FROM idempotency WHERE principal = :principal AND key = :key
 
 -- name: prune_calls
--- Ids carry their time, so the primary key finds the oldest without an index of its own. An open cycle is resumed from
--- its calls, so those stay.
+-- Ids carry their time, so the primary key finds the oldest without an index of its own. A run that is not over is
+-- resumed from its calls, so those stay.
 -- Materialized, or PostgreSQL may run the subquery more than once and delete more than the limit.
 WITH old AS MATERIALIZED (
     SELECT id FROM calls WHERE id < :before_id AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
-        AND NOT EXISTS (SELECT 1 FROM cycles WHERE cycles.id = calls.cycle_id AND cycles.status = 'open')
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = calls.cycle_id AND runs.finished_at IS NULL)
     ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
 DELETE FROM calls WHERE id IN (SELECT id FROM old)
 RETURNING id
@@ -193,7 +204,7 @@ RETURNING *
 -- T13: the executor's call has to wait for somebody after all. It is held by a living gateway, named in `owner`, which
 -- goes on with it when the answer is there.
 UPDATE calls SET status = 'pending', attempt = 0, owner = :owner,
-    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL THEN 'inbox' END),
+    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL AND awaited_by IS NULL THEN 'inbox' END),
     first_reply = COALESCE(first_reply, 'pending'), expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
 WHERE id = :id AND status = 'running' AND attempt = :attempt AND attempt >= 1
 RETURNING *
@@ -298,7 +309,7 @@ SELECT id FROM calls WHERE id IN (each_of(:ids)) AND status IN ('completed', 'fa
 -- name: calls_among
 -- What events tell of calls. Arguments and results may be large and are left out.
 SELECT id, run_id, tool, source, tool_version, kind, '{}' AS arguments, principal, agent, space_id, chat_id, cycle_id,
-    step, idx, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
+    step, idx, awaited_by, answer, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
     sent_at, deadline, expires_at, timeout_ms, expires_in_ms, offered_to, offers, answered_by, decision, decided_by,
     decided_at, NULL AS asked_arguments, shown, created_at, finished_at, duration_ms,
     login_source, login_principal, login_scopes, login_times
@@ -340,7 +351,7 @@ RETURNING *
 -- name: park_operation
 -- T13: the work of the executor's call goes on at its owner; no gateway holds anything, so any may look after it.
 UPDATE calls SET status = 'pending', attempt = 0, owner = NULL, offered_to = 'operation',
-    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL THEN 'inbox' END),
+    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL AND awaited_by IS NULL THEN 'inbox' END),
     first_reply = COALESCE(first_reply, 'pending'), expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
 WHERE id = :id AND status = 'running' AND attempt = :attempt AND attempt >= 1
 RETURNING *
@@ -401,7 +412,7 @@ DELETE FROM ways WHERE call_id IN (SELECT call_id FROM ways WHERE created_at < :
 UPDATE calls SET status = 'pending_login', attempt = 0, owner = NULL,
     login_source = :source, login_principal = :principal, login_scopes = :scopes, login_times = login_times + 1,
     login_attempt = attempt, login_since = clock_ms(),
-    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL THEN 'inbox' END),
+    delivery = COALESCE(delivery, CASE WHEN agent IS NOT NULL AND awaited_by IS NULL THEN 'inbox' END),
     first_reply = COALESCE(first_reply, 'pending'), expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
 WHERE id = :id AND status = 'running' AND attempt = :attempt AND attempt >= 1
 RETURNING *

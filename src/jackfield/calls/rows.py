@@ -46,6 +46,8 @@ def call_from(row: Row) -> Call:
         cycle_id=row["cycle_id"],
         step=row["step"],
         idx=row["idx"],
+        awaited_by=row["awaited_by"],
+        answer=row["answer"],
         delivery=Delivery(row["delivery"]) if row["delivery"] else None,
         result=_raw(row["result"]) if row["result"] is not None else None,
         error=CallError(row["error_code"], row["error_message"]) if row["error_code"] else None,

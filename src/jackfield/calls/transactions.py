@@ -15,7 +15,7 @@ from jackfield.calls.rows import call_from, identity_values, inbox_data, outcome
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
 from jackfield.protocol.large_results import StoredResult, is_large, set_aside
 from jackfield.spaces import transactions as space_tx
-from jackfield.store.scripts import INBOX_TOPIC, InsertScript, Script, json_list, one, wake
+from jackfield.store.scripts import INBOX_TOPIC, READY_TOPIC, InsertScript, Script, json_list, one, wake
 
 _WITH_DEADLINE = frozenset({CallStatus.RUNNING, CallStatus.WAITING})
 _WITH_EXPIRY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN})
@@ -104,6 +104,7 @@ def insert_values(call: Call, *, age_ms: int) -> dict[str, Any]:
         "cycle_id": call.cycle_id,
         "step": call.step,
         "idx": call.idx,
+        "awaited_by": call.awaited_by,
         "status": call.status.value,
         "delivery": call.delivery.value if call.delivery else None,
         "first_reply": call.first_reply.value if call.first_reply else None,
@@ -261,11 +262,23 @@ def _settle(statement: str, call_id: str, outcome: Done | Failed, large_result: 
         return (yield from unmoved(call_id))
     yield from keep_large(large)
     call = call_from(rows[0])
-    if call.delivery is Delivery.INBOX and call.agent is not None:
+    if call.awaited_by is not None:
+        if call.delivery is Delivery.INLINE:  # else it was decided before
+            yield from answer_run(call)
+    elif call.delivery is Delivery.INBOX and call.agent is not None:
         yield from tell_inbox(call)
     if call.shown:
         yield from space_tx.show_outcome(call)
     return Moved(call, moved=True)
+
+
+def answer_run(call: Call) -> Script[None]:
+    """The slot of a call is decided that a run waits for; the last one that it waits for makes it ready."""
+    found = yield "answer_run", {"journal_id": call.awaited_by}
+    for run in found:  # none: it was deleted
+        yield "number_answer", {"id": call.id, "answer": run["answered"]}
+        if run["status"] == "ready":
+            yield wake(READY_TOPIC + run["kind"])
 
 
 def stored_outcome(
@@ -320,13 +333,20 @@ def shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
 def flip(call_id: str) -> Script[Moved]:
     """Nobody answered a waiting call by its deadline; from now on the answer goes to the inbox."""
     # T3
-    return _published_move("flip_one", call_id)
+    return _flip("flip_one", call_id)
 
 
 def abandon_wait(call_id: str) -> Script[Moved]:
     """The HTTP client that waited has hung up: the answer goes to the inbox at once."""
     # T3
-    return _published_move("abandon_wait", call_id)
+    return _flip("abandon_wait", call_id)
+
+
+def _flip(statement: str, call_id: str) -> Script[Moved]:
+    moved = yield from _published_move(statement, call_id)
+    if moved.moved and moved.call is not None and moved.call.awaited_by is not None:
+        yield from answer_run(moved.call)
+    return moved
 
 
 def move_deadline(call_id: str, *, attempt: int, left_ms: int) -> Script[Moved]:

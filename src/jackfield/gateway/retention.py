@@ -7,6 +7,7 @@ from jackfield.calls import transactions as call_tx
 from jackfield.connections import transactions as connection_tx
 from jackfield.identity.oauth import transactions as oauth_tx
 from jackfield.responses import transactions as response_tx
+from jackfield.runs import transactions as run_tx
 from jackfield.store.base import Store
 from jackfield.store.scripts import run
 
@@ -22,6 +23,7 @@ async def prune(store: Store, *, keep_days: float, limit: int = 500) -> int:
     calls = await store.write(partial(call_tx.prune_calls, before_id=f"call_{before:012x}", limit=limit))
     responses = await store.write(partial(response_tx.prune, before_id=f"resp_{before:012x}", limit=limit))
     await store.write(partial(cycle_tx.prune, before=before, limit=limit))
+    await store.write(partial(run_tx.prune, before=before, limit=limit))
     events = await store.write(partial(run, "prune_space_events", **old))
     messages = await store.write(partial(run, "prune_space_messages", **old, kept=MESSAGES_KEPT))
     await store.write(partial(connection_tx.prune_flows, limit=limit))

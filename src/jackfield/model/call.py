@@ -170,8 +170,13 @@ class Call(Struct, frozen=True, kw_only=True):
     space_id: str | None = None
     chat_id: str | None = None
     cycle_id: str | None = None
+    """The run whose journal has it, with its place there."""
     step: int | None = None
     idx: int | None = None
+    awaited_by: str | None = None
+    """The run that goes on when its slot is decided: a response or a program. Agents' cycles wait by themselves."""
+    answer: int | None = None
+    """The how manyth of that run's answers it was."""
     delivery: Delivery | None = None
     result: Raw | None = None
     error: CallError | None = None

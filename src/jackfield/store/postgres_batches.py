@@ -2,9 +2,9 @@
 
 A batch touches rows in the order of their ids: two batches that want the same rows then wait for each other in turn and
 never in a circle. The row of a script is read off the values of its first statement. A script that names no row may
-lock several, so it gets a transaction of its own. Spaces come after everything else, and the audit log after those: a
-script that opens with one, or comes to one after its call, waits there until the others are as far, and then the batch
-goes from space to space, and at last to the audit log.
+lock several, so it gets a transaction of its own. Runs that wait for calls come after everything else, then spaces,
+then the audit log: a script that opens with one, or comes to one after its call, waits there until the others are as
+far, and then the batch goes from run to run, from space to space, and at last to the audit log.
 Neighbours that open with the same statement about different rows travel together, and their answers are told apart by
 id; that is what makes a batch cheap.
 Above: `postgres.py`. Below: asyncpg.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Values that name the row a statement waits for, if another transaction has it.
 ROW_NAMES = (("id",), ("principal", "key"), ("agent", "event_id"))
-LATER = ("space_id", "audit_gateway")
-"""Values that name a row which is taken after all others, where a statement names no other: a space, then the chain of
-the audit log."""
+LATER = ("journal_id", "space_id", "audit_gateway")
+"""Values that name a row which is taken after all others, where a statement names no other: a run that waits for calls,
+then a space, then the chain of the audit log."""
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 ROLLBACK_SECONDS = 5.0
 _ANSWERS_WITH_ID = re.compile(r"\bRETURNING (\*|id\b)")
@@ -118,7 +118,7 @@ class Scripts:
         return done
 
     async def _run_all(self, connection: "Connection", begun: Sequence[StartedScript]) -> list[tuple[Job, Any]]:
-        """First what concerns neither spaces nor the audit log, up to where it comes to one; then stage by stage."""
+        """First what concerns none of what is taken later, up to where it comes to one; then stage by stage."""
         done: list[tuple[Job, Any]] = []
         waiting = list(begun)
         for stage in range(len(LATER) + 1):

@@ -20,6 +20,7 @@ PACKAGES = (
     "calls",
     "catalog",
     "sources",
+    "runs",
     "agents",
     "responses",
     "spaces",
@@ -110,6 +111,8 @@ Script = Generator[Ask, Sequence[Row], T]
 INBOX_TOPIC = "inbox:"
 RUN_TOPIC = "run:"
 """A cycle has taken a step, or is over."""
+READY_TOPIC = "ready:"
+"""Followed by a kind of run: one of them can be claimed."""
 WAKE = "wake"
 """Asked for in place of a statement: a topic to publish after the commit."""
 

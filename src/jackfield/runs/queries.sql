@@ -1,0 +1,108 @@
+-- Responses and programs in the journal. A transition locks its run before anything else, and names it `run`: a batch
+-- would sort a row named `id` among calls, whose answers come to their run after the call.
+
+-- name: insert_run
+-- T8 for a response or a program: it waits for its first turn, or is begun by whoever inserts it.
+INSERT INTO runs (id, kind, principal, status, owner, epoch, tries, request, created_at)
+VALUES (:run, :kind, :principal, :status, :owner, 1, 1, :request, clock_ms())
+ON CONFLICT (id) DO NOTHING
+RETURNING *
+
+-- name: claim_run
+-- Of what nobody has in hand, one gateway takes it. Its tries begin anew: it was let go of, and did not fail.
+UPDATE runs SET status = 'open', owner = :owner, epoch = epoch + 1, tries = 1, parked_at = NULL
+WHERE id = :run AND status IN ('queued', 'ready')
+RETURNING *
+
+-- name: seize_run
+-- The same by who ends it, whatever it waits for.
+UPDATE runs SET status = 'open', owner = :owner, epoch = epoch + 1, tries = 1, parked_at = NULL
+WHERE id = :run AND status IN ('queued', 'parked', 'ready')
+RETURNING *
+
+-- name: hold_run
+-- The guard of T1, and of whatever else only the owner writes.
+SELECT id FROM runs WHERE id = :run AND status = 'open' AND epoch = :epoch FOR UPDATE
+
+-- name: note_step
+-- T1: so many more calls are awaited. A step is progress, so its tries begin anew.
+UPDATE runs SET awaited = awaited + :awaited, tries = 1, input_tokens = input_tokens + :input_tokens,
+    output_tokens = output_tokens + :output_tokens
+WHERE id = :run
+
+-- name: park_run
+-- T13 for a run: nobody has it in hand. Where the last answer came before, it is ready at once.
+UPDATE runs SET status = CASE WHEN awaited = 0 THEN 'ready' ELSE 'parked' END, owner = NULL, parked_at = clock_ms()
+WHERE id = :run AND status = 'open' AND epoch = :epoch
+RETURNING *
+
+-- name: take_over_run
+-- T7
+UPDATE runs SET owner = :owner, epoch = epoch + 1, tries = tries + 1
+WHERE id = :run AND status = 'open' AND epoch = :epoch
+    AND NOT EXISTS (SELECT 1 FROM gateways WHERE gateways.id = runs.owner AND gateways.dead = 0)
+RETURNING *
+
+-- name: end_run
+-- T9 and T10. What it was asked for is kept where it may be resumed.
+UPDATE runs SET status = :status, reason = :reason, finished_at = clock_ms(),
+    input_tokens = COALESCE(:input_tokens, input_tokens), output_tokens = COALESCE(:output_tokens, output_tokens),
+    request = CASE WHEN :status = 'failed' THEN request END
+WHERE id = :run AND status = 'open' AND epoch = :epoch
+RETURNING *
+
+-- name: resume_run
+-- A run that failed goes on from its journal. Calls that it did not wait for any more may be open still, or again.
+UPDATE runs SET status = CASE WHEN awaited = 0 THEN 'ready' ELSE 'parked' END, reason = NULL, finished_at = NULL,
+    stop_wanted = 0, tries = 1, parked_at = clock_ms()
+WHERE id = :run AND status = 'failed'
+RETURNING *
+
+-- name: want_run_stopped
+UPDATE runs SET stop_wanted = 1 WHERE id = :run AND finished_at IS NULL RETURNING *
+
+-- name: get_run
+SELECT * FROM runs WHERE id = :run
+
+-- name: runs_to_claim
+-- Of each principal the one that has waited longest; who has fewest at work comes first. From name to name by the index,
+-- since one of them may have thousands waiting.
+WITH RECURSIVE names (principal) AS (
+    SELECT MIN(principal) FROM runs WHERE status IN ('queued', 'ready') AND kind = :kind
+    UNION ALL
+    SELECT (SELECT MIN(runs.principal) FROM runs WHERE runs.status IN ('queued', 'ready') AND runs.kind = :kind
+        AND runs.principal > names.principal)
+    FROM names WHERE names.principal IS NOT NULL)
+SELECT (SELECT MIN(runs.id) FROM runs WHERE runs.status IN ('queued', 'ready') AND runs.kind = :kind
+        AND runs.principal = names.principal) AS id,
+    (SELECT COUNT(*) FROM runs WHERE runs.status = 'open' AND runs.kind <> 'cycle' AND runs.kind = :kind
+        AND runs.principal = names.principal) AS at_work
+FROM names WHERE names.principal IS NOT NULL
+ORDER BY at_work, id LIMIT :limit
+
+-- name: orphaned_runs
+-- What T7 is for.
+SELECT runs.* FROM runs LEFT JOIN gateways ON gateways.id = runs.owner
+WHERE runs.status = 'open' AND runs.kind <> 'cycle' AND runs.kind = :kind AND (gateways.id IS NULL OR gateways.dead = 1)
+ORDER BY runs.principal LIMIT :limit
+
+-- name: answered_calls_of_run
+-- In the order in which they were answered: what a program is given again.
+SELECT * FROM calls WHERE cycle_id = :run AND answer IS NOT NULL ORDER BY answer
+
+-- name: open_calls_of_run
+SELECT id FROM calls WHERE cycle_id = :run
+    AND status IN ('running', 'waiting', 'pending', 'pending_approval', 'pending_login') ORDER BY id
+
+-- name: delete_run
+DELETE FROM runs WHERE id = :run
+
+-- name: delete_steps
+DELETE FROM steps WHERE cycle_id = :run
+
+-- name: prune_runs
+WITH old AS MATERIALIZED (
+    SELECT id FROM runs WHERE finished_at < :before AND kind <> 'cycle'
+    ORDER BY finished_at LIMIT :limit FOR UPDATE SKIP LOCKED)
+DELETE FROM runs WHERE id IN (SELECT id FROM old)
+RETURNING id
