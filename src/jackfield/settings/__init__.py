@@ -3,12 +3,14 @@
 Everything is checked once, at the start; an invalid config raises `ConfigError`. Nothing else sees raw config.
 """
 
+from jackfield.settings.changes import Changes, changes_between, in_force
 from jackfield.settings.loading import (
     LocalGateway,
     Secrets,
     Settings,
     find_config,
     listens_on_all,
+    load_again,
     load_local,
     load_settings,
 )
@@ -24,6 +26,7 @@ from jackfield.settings.types import KeySettings, ResponsesSettings, ServerSetti
 
 __all__ = [
     "RESERVED_SOURCES",
+    "Changes",
     "KeySettings",
     "LocalGateway",
     "ResponsesSettings",
@@ -32,10 +35,13 @@ __all__ = [
     "Settings",
     "ToolOverride",
     "ToolSettings",
+    "changes_between",
     "check_connection",
     "find_config",
+    "in_force",
     "is_source_name",
     "listens_on_all",
+    "load_again",
     "load_local",
     "load_settings",
     "parse_tool",
