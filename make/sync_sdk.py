@@ -25,7 +25,6 @@ CLASSES = {
     "Grants": "grants",
     "Vault": "vault",
     "Audit": "audit",
-    "Config": "config",
     "Connections": "connections",
     "Calls": "calls",
     "Agents": "agents",

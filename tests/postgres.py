@@ -98,6 +98,10 @@ class PostgresServer:
         self.stop(at_once=True)
         shutil.rmtree(self.folder)
 
+    def program(self, name: str) -> Path:
+        """One of PostgreSQL's own programs, such as pg_dump."""
+        return self._programs / name
+
     def run(self, *statements: str, database: str = "postgres") -> str:
         """What `psql` says to the statements, each a transaction of its own."""
         commands = [part for statement in statements for part in ("-c", statement)]

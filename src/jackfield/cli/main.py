@@ -47,7 +47,6 @@ COMMANDS = {
     "connections": CommandEntry("connections", "list who is logged in at which source, or end a login"),
     "vault": CommandEntry("vault", "show how the vault stands, or give it a new key"),
     "audit": CommandEntry("audit", "list who changed what, export it, or check that nobody tampered with it"),
-    "reload": CommandEntry("reload", "have the gateway read its config file anew"),
     "sources": CommandEntry("sources", "list the tool sources and their status"),
     "prefer": CommandEntry("tools", "enable or disable a tool, or require approval for it"),
     "call": CommandEntry("calls", "call a tool and print its result"),
@@ -69,6 +68,8 @@ COMMANDS = {
     "connect": CommandEntry("connect", "add this gateway to an editor or coding agent"),
     "mcp": CommandEntry("mcp", "serve the catalog over MCP on stdin and stdout"),
     "bridge": CommandEntry("bridge", "in a sandbox: serve the session's tools over MCP on stdin and stdout"),
+    "backup": CommandEntry("backup", "copy the database, the config and its files into one file"),
+    "restore": CommandEntry("backup", "write a backup's files into a folder"),
     "doctor": CommandEntry("doctor", "check the machine, the config, the sources and the gateway"),
     "completion": CommandEntry("completion", "print a script that completes commands in bash, zsh or fish"),
 }

@@ -65,7 +65,6 @@ from jackfield.sdk.agents import (
     Triggered,
 )
 from jackfield.sdk.client import Client
-from jackfield.sdk.config import ConfigChanges
 from jackfield.sdk.connections import ConnectionInfo
 from jackfield.sdk.errors import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, SessionFailed, ToolFailed
 from jackfield.sdk.groups import GroupInfo
@@ -89,8 +88,6 @@ from jackfield.sdk.types import (
     CallEvent,
     CallPage,
     CallRecord,
-    ConfigDifference,
-    ConfigReport,
     EffectiveTool,
     Identity,
     LoginInfo,
@@ -117,9 +114,6 @@ __all__ = [
     "CallPending",
     "CallRecord",
     "Client",
-    "ConfigChanges",
-    "ConfigDifference",
-    "ConfigReport",
     "Conflict",
     "ConnectionInfo",
     "CycleInfo",

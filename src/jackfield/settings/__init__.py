@@ -3,15 +3,15 @@
 Everything is checked once, at the start; an invalid config raises `ConfigError`. Nothing else sees raw config.
 """
 
-from jackfield.settings.changes import Changes, changes_between, in_force
 from jackfield.settings.loading import (
     LocalGateway,
+    Project,
     Secrets,
     Settings,
     find_config,
     listens_on_all,
-    load_again,
     load_local,
+    load_project,
     load_settings,
 )
 from jackfield.settings.tools import (
@@ -26,23 +26,21 @@ from jackfield.settings.types import KeySettings, ResponsesSettings, ServerSetti
 
 __all__ = [
     "RESERVED_SOURCES",
-    "Changes",
     "KeySettings",
     "LocalGateway",
+    "Project",
     "ResponsesSettings",
     "Secrets",
     "ServerSettings",
     "Settings",
     "ToolOverride",
     "ToolSettings",
-    "changes_between",
     "check_connection",
     "find_config",
-    "in_force",
     "is_source_name",
     "listens_on_all",
-    "load_again",
     "load_local",
+    "load_project",
     "load_settings",
     "parse_tool",
 ]
