@@ -25,6 +25,7 @@ CLASSES = {
     "Grants": "grants",
     "Vault": "vault",
     "Audit": "audit",
+    "Config": "config",
     "Connections": "connections",
     "Calls": "calls",
     "Agents": "agents",

@@ -22,6 +22,7 @@
     │   │   └── SpaceNotFound
     │   ├── Conflict            409     the thing is not in a state that allows this
     │   │   ├── AlreadyResolved
+    │   │   ├── ConfigInvalid               the config file cannot be used, so the one in force stays
     │   │   ├── LoginNeeded                 a source wants a login that there is not yet, or not for this
     │   │   └── CallLoop                    the call came back to a gateway, or has passed too many
     │   ├── Expired             410
@@ -165,6 +166,12 @@ class Conflict(Refused):
 
 class AlreadyResolved(Conflict):
     code = "already_resolved"
+
+
+class ConfigInvalid(Conflict):
+    """The config that was read anew cannot be used; the one in force stays."""
+
+    code = "config_error"
 
 
 class LoginNeeded(Conflict):

@@ -579,3 +579,19 @@ async def test_calls_are_found_by_their_kind_also_those_of_long_uris(store: Stor
         assert [(call.tool, call.kind) for call in page.calls] == [(tool, kind)]
     page = await store.read(partial(call_page, CallFilter(tool=uri), limit=10))
     assert [call.tool for call in page.calls] == [uri]
+
+
+@requirement("OP-reload-differs")
+async def test_the_configs_of_gateways_that_live_and_have_said_so_are_found(store: Store) -> None:
+    for name in ("gw_x", "gw_y", "gw_silent"):
+        await store.write(partial(gateway_tx.enter, name, is_shared=True))
+    await store.write(partial(gateway_tx.put_config, "gw_x", {"groups": "1"}))
+    await store.write(partial(gateway_tx.put_config, "gw_y", {"groups": "1"}))
+    await store.write(partial(gateway_tx.put_config, "gw_y", {"groups": "2", "models": "3"}))
+    assert await store.read(partial(gateway_tx.other_configs, "gw_x")) == {"gw_y": {"groups": "2", "models": "3"}}
+    assert await store.read(partial(gateway_tx.other_configs, "gw_silent")) == {
+        "gw_x": {"groups": "1"},
+        "gw_y": {"groups": "2", "models": "3"},
+    }
+    await store.write(partial(gateway_tx.leave, "gw_y"))
+    assert await store.read(partial(gateway_tx.other_configs, "gw_x")) == {}

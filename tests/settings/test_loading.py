@@ -22,7 +22,7 @@ def load(folder: Path, text: str, *, name: str = "jackfield.toml", **environment
 
 
 def plain(settings: Settings) -> dict[str, object]:
-    left_out = {"path", "secrets"}
+    left_out = {"origin", "path", "secrets"}
     return {name: getattr(settings, name) for name in settings.__struct_fields__ if name not in left_out}
 
 

@@ -138,11 +138,20 @@ def test_client_commands_need_a_url_and_a_key_and_not_what_the_gateway_needs(tmp
 
 
 @requirement("CON-sighup-lives")
-def test_a_gateway_that_is_told_to_hang_up_says_when_its_config_is_read_and_goes_on(tmp_path: Path) -> None:
+@requirement("OP-reload")
+@requirement("OP-reload-cli")
+def test_a_gateway_reads_its_config_anew_on_sighup_and_by_the_command_line(tmp_path: Path) -> None:
     with running_gateway(tmp_path, DEFAULT_CONFIG, files=TOOLS) as gateway:
+        config = (tmp_path / "jackfield.toml").read_text(encoding="utf-8")
+        (tmp_path / "jackfield.toml").write_text(config + "[groups.sums]\ntools = ['add']\n", encoding="utf-8")
         gateway.process.send_signal(signal.SIGHUP)
-        eventually(lambda: "Got SIGHUP" in gateway.log)
-        assert "is read at the next start" in gateway.log
+        eventually(lambda: "The config was read anew (SIGHUP). Added groups.sums." in gateway.log)
+        (tmp_path / "jackfield.toml").write_text(config, encoding="utf-8")
+        assert run_cli("reload", cwd=tmp_path).stdout == "removed   groups.sums\n"
+        (tmp_path / "jackfield.toml").write_text(config + "[groups.sums]\ntols = []\n", encoding="utf-8")
+        refused = run_cli("reload", cwd=tmp_path)
+        assert refused.returncode != 0
+        assert "tols" in refused.stderr
         assert run_cli("call", "add", "a=1", cwd=tmp_path).stdout == "2\n"
 
 

@@ -56,6 +56,18 @@ class AgentRegistry:
             self._agents[agent_id] = agent
         return agent
 
+    async def apply(self, configured: dict[str, AgentSettings]) -> None:
+        """Have these for the agents of the config. Where the store does not answer it raises, and they stay as before.
+
+        A cycle that runs goes on as it began.
+        """
+        before, self._configured = self._configured, configured
+        try:
+            await self.open()
+        except BaseException:
+            self._configured = before
+            raise
+
     async def open(self) -> None:
         """Write the config's agents and their spaces down, switch off those that it no longer has, and read all."""
         agents = [Agent(name, settings, is_configured=True) for name, settings in self._configured.items()]

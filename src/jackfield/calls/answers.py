@@ -69,7 +69,8 @@ class Answers:
         self._gateway_id = gateway_id
         self._redactor = redactor
         self._offer = offer
-        self._four_eyes = four_eyes
+        self.four_eyes = four_eyes
+        """`[approval] four_eyes`: whoever asked for a call may not approve it."""
         self._find_principal = find_principal
         self._logins = logins
         self._connect_source = connect_source
@@ -141,7 +142,7 @@ class Answers:
         None: whoever holds the call's signed url.
         """
         call = await self._waiting_for_a_person(call_id, principal, CallStatus.PENDING_APPROVAL)
-        if self._four_eyes and principal is not None and asked_for(principal, call):
+        if self.four_eyes and principal is not None and asked_for(principal, call):
             raise Forbidden(
                 f"'{principal.name}' asked for this call, so somebody else has to approve it (approval.four_eyes)."
             )

@@ -5,7 +5,7 @@ said in `permissions.py`; another's is as if it did not exist.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Annotated
 
@@ -98,7 +98,7 @@ class CallsApi:
     """Handlers of the records of calls."""
 
     def __init__(
-        self, pipeline: Pipeline, *, store: Store, catalog: Catalog, links: SignedLinks, four_eyes: bool
+        self, pipeline: Pipeline, *, store: Store, catalog: Catalog, links: SignedLinks, four_eyes: Callable[[], bool]
     ) -> None:
         self._pipeline = pipeline
         self._store = store
@@ -202,7 +202,7 @@ class CallsApi:
             return msgspec.structs.replace(call_record(call), login_url=login_url)
         if call.status is CallStatus.PENDING_APPROVAL and may_allow(request.principal, call):
             record = call_record(call)
-            if self._four_eyes and asked_for(request.principal, call):
+            if self._four_eyes() and asked_for(request.principal, call):
                 return record
             return msgspec.structs.replace(record, approval_url=self._links.url_for(call.id, purpose="approval"))
         return call_record(call)

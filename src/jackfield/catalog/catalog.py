@@ -201,6 +201,12 @@ class Catalog:
         self._moment = msgspec.structs.replace(moment, pins=seen)
         return msgspec.structs.replace(own, snapshot=snapshot)
 
+    def apply(self, categories: Sequence[Category]) -> None:
+        """Have these for the operator's categories; the next update shows it."""
+        if tuple(categories) != self._merging.categories:
+            self._merging = msgspec.structs.replace(self._merging, categories=tuple(categories))
+            self._is_stale = True
+
     def apply_sources(self, sources: Sequence[SourceSettings]) -> None:
         """Take what the operator says about these sources as all there is to say; the next update shows it."""
         self._merging = msgspec.structs.replace(

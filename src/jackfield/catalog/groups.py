@@ -65,8 +65,23 @@ class Groups:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Groups":
-        keys = {name: key.groups for name, key in settings.keys.items() if key.groups is not None}
-        return cls(settings.groups, keys=keys)
+        return cls(settings.groups, keys=_limits_of_keys(settings))
+
+    def apply(self, settings: Settings) -> None:
+        """Have the groups of these settings besides those of the store."""
+        self._keys = _limits_of_keys(settings)
+        configured = {name: _configured(name, group) for name, group in settings.groups.items()}
+        if configured != self._configured:
+            self._configured, self._unions = configured, {}
+            if self._stored is not None:
+                self.on_change()
+
+    def prepared(self, settings: Settings) -> "Groups":
+        """Groups as they would be with these settings. Raises `ConfigError` where a key names one that there is not."""
+        prepared = Groups.from_settings(settings)
+        prepared._stored = self._stored  # noqa: SLF001 - of the same class
+        prepared.check_keys(str(settings.path))
+        return prepared
 
     def limit_to(self, names: tuple[str, ...] | None) -> GroupLimit | None:
         """The limit of a key with `groups = names`."""
@@ -204,6 +219,10 @@ def _put(by: str, group: StoredGroup, put: PutGroup) -> Entry | None:
 
 def _deleted(by: str, group: StoredGroup | None) -> Entry | None:
     return None if group is None else Entry(actor=by, action="group.deleted", subject=group.name, before=group)
+
+
+def _limits_of_keys(settings: Settings) -> dict[str, tuple[str, ...]]:
+    return {name: key.groups for name, key in settings.keys.items() if key.groups is not None}
 
 
 def _configured(name: str, settings: GroupSettings) -> Group:

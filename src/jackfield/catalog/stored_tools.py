@@ -59,8 +59,7 @@ class StoredTools:
         outgoing: Outgoing,
         logins: SourceLogins | None = None,
     ) -> None:
-        self._configured = {tool.name: tool for tool in settings.tools}
-        self._services = settings.services.keys()
+        self._know(settings)
         self._source_book = source_book
         self._store = store
         self._source_registry = source_registry
@@ -72,6 +71,24 @@ class StoredTools:
         except ConfigError as fault:
             raise ConfigError(f"{settings.path}: {fault}") from None
         self._loading = asyncio.Lock()
+
+    def _know(self, settings: Settings) -> None:
+        self._configured = {tool.name: tool for tool in settings.tools}
+        self._services = settings.services.keys()
+
+    def check(self, settings: Settings) -> None:
+        """Raise `ConfigError` where a tool of these settings could not be called."""
+        try:
+            self._sources.require_usable(tools_of(settings.tools, "http"))
+        except ConfigError as fault:
+            raise ConfigError(f"{settings.path}: {fault}") from None
+
+    async def apply(self, settings: Settings) -> None:
+        """Have the tools of these settings besides those of the store."""
+        async with self._loading:
+            self._know(settings)
+            self._list()
+        await self.load()
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -94,13 +111,16 @@ class StoredTools:
     async def _load(self) -> None:
         texts = await self._store.read(tool_tx.stored_tools)
         self._kept = {name: tool for name, text in texts.items() for tool in _read([msgspec.json.decode(text)], name)}
-        # Their urls are not the operator's words, so they may not reach private addresses.
-        self._sources.replace(self._listed_by, foreign=frozenset(self._kept))
-        for name in OWN_SOURCES:
-            self._source_registry.request_refresh(name)
+        self._list()
         for declaration in await self._store.read(tool_tx.declarations):
             raws = msgspec.json.decode(declaration.definitions)
             await self._list_declared(declaration.source, _read(raws, declaration.source))
+
+    def _list(self) -> None:
+        # Stored urls are not the operator's words, so they may not reach private addresses.
+        self._sources.replace(self._listed_by, foreign=frozenset(self._kept.keys() - self._configured.keys()))
+        for name in OWN_SOURCES:
+            self._source_registry.request_refresh(name)
 
     async def create(self, raw: Mapping[str, Any], *, principal: Principal) -> str:
         """Keep a new tool; its name must be free."""
@@ -239,7 +259,9 @@ class StoredTools:
             self._source_registry.request_refresh(name)
 
     def _listed_by(self, source: str) -> tuple[Tool, ...]:
-        return tools_of([*self._configured.values(), *self._kept.values()], source)
+        """A tool of the config takes the place of a stored one of its name."""
+        kept = [tool for name, tool in self._kept.items() if name not in self._configured]
+        return tools_of([*self._configured.values(), *kept], source)
 
 
 def _read(raws: Sequence[dict[str, Any]], where: str) -> list[ToolSettings]:

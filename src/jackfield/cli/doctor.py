@@ -33,7 +33,7 @@ from jackfield.identity.oidc import OidcProvider
 from jackfield.identity.vault import Vault
 from jackfield.model.text import counted, nearest
 from jackfield.outgoing import Outgoing
-from jackfield.sdk import Client, Readiness, SourceReport
+from jackfield.sdk import Client, ConfigReport, Readiness, SourceReport
 from jackfield.settings import RESERVED_SOURCES, Settings, load_local, load_settings
 from jackfield.settings.types import AgentSettings, SandboxSettings
 from jackfield.store import Store, naming, open_store
@@ -425,10 +425,28 @@ def check_running(readiness: Readiness, url: str) -> Iterator[Finding]:
         yield ok("gateway", f"Jackfield {readiness.version} is running at {url} and ready")
     else:
         yield fault("gateway", f"It is running at {url} but not ready (store: {readiness.store}).", "See its log.")
+    if readiness.config is not None:
+        yield from check_reload(readiness.config)
     for report in readiness.sources:
         yield from check_source(report)
     for notice in readiness.notices:
         yield warning("names", notice.message)
+
+
+def check_reload(config: ConfigReport) -> Iterator[Finding]:
+    """Whether the running gateway, and others of its database, have the config as it is in the file."""
+    if config.error is not None:
+        yield fault("reload", f"The config in force is that of {config.read_at}: {config.error}", "Correct the file.")
+    if config.restart_needed:
+        names = ", ".join(config.restart_needed)
+        yield warning("reload", f"In force only after a restart: {names}.", "Restart the gateway.")
+    for other in config.differs:
+        tables = ", ".join(other.sections)
+        yield warning(
+            "reload",
+            f"The config of gateway {other.gateway} differs from this one's in {tables}.",
+            "Make the files alike, then reload or restart the gateway that is behind.",
+        )
 
 
 def check_port(settings: Settings) -> Finding:

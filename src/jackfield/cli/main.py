@@ -47,6 +47,7 @@ COMMANDS = {
     "connections": CommandEntry("connections", "list who is logged in at which source, or end a login"),
     "vault": CommandEntry("vault", "show how the vault stands, or give it a new key"),
     "audit": CommandEntry("audit", "list who changed what, export it, or check that nobody tampered with it"),
+    "reload": CommandEntry("reload", "have the gateway read its config file anew"),
     "sources": CommandEntry("sources", "list the tool sources and their status"),
     "prefer": CommandEntry("tools", "enable or disable a tool, or require approval for it"),
     "call": CommandEntry("calls", "call a tool and print its result"),

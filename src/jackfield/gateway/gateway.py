@@ -62,10 +62,12 @@ from jackfield.gateway.building import (
     sessions_of,
 )
 from jackfield.gateway.key_names import KeyNames
+from jackfield.gateway.reloading import ConfigReloader
 from jackfield.gateway.retention import prune
 from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
 from jackfield.identity.oauth.front import OAuthFront
+from jackfield.identity.oidc import OidcProvider
 from jackfield.identity.people import People
 from jackfield.identity.principals import Principals
 from jackfield.identity.stored_keys import StoredKeys
@@ -182,7 +184,7 @@ class Gateway:
         )
         # After whatever reads the config: it may make a key file, and a config that cannot be used leaves nothing.
         self.keyring = Keyring.from_settings(settings, groups=self.groups)
-        self.principals, self.oauth = self._identity()
+        self.principals, self.oauth, self.oidc = self._identity()
         self.key_names = KeyNames(settings, groups=self.groups, agents=self.agents, store=self.store)
         self.stored_keys = StoredKeys(
             self.keyring,
@@ -230,7 +232,13 @@ class Gateway:
             recovery=Recovery(store=self.store, catalog=self.catalog, executor=self._executor, gateway_id=self.id),
             gateway_id=self.id,
         )
-        tool_search = ToolSearch(self.catalog, above=settings.mcp.models_search_above)
+        self.tool_search = ToolSearch(self.catalog, above=settings.mcp.models_search_above)
+        self._sources = [self._build_runs(self.tool_search), *configured, *self.stored_tools.sources]
+        self.reloader = ConfigReloader(self)
+
+    def _build_runs(self, tool_search: ToolSearch) -> BuiltinSource:
+        """What asks models: responses, agents and sessions. Returns their built-in tools."""
+        settings = self.settings
         self.engine = engine_of(
             self.models,
             self.catalog,
@@ -261,13 +269,12 @@ class Gateway:
             servers=self.mcp_servers,
             tool_search=tool_search,
             worker_host=self.worker_host,
-            redact=redactor.text,
+            redact=self.redactor.text,
             keyring=self.keyring,
             gateway_id=self.id,
         )
         self.session_tools = SessionTools(self.sessions)
-        builtin = BuiltinSource(agent_handlers() | tool_search.builtin_handlers | self.session_tools.builtin_handlers)
-        self._sources = [builtin, *configured, *self.stored_tools.sources]
+        return BuiltinSource(agent_handlers() | tool_search.builtin_handlers | self.session_tools.builtin_handlers)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -283,6 +290,7 @@ class Gateway:
         await self._load_keys()
         await self.store.write(partial(gateway_tx.enter, self.id, is_shared=self.store.is_shared))
         await self.store.write(self.audit.begin)
+        await self.reloader.announce()
         self.checking.open()
         self._executor.telemetry = open_telemetry(os.environ, gateway_id=self.id)
         await self.preferences.reload(self.store)
@@ -295,7 +303,7 @@ class Gateway:
         await self.stored_tools.load()
         await self.source_registry.settled(within=SOURCES_COME_UP_WITHIN)
         await self.source_registry.settled(within=OPEN_SECONDS, kinds=OWN_KINDS)
-        await self._take_listings()
+        await self.take_listings()
         self.pinning.free_names({status.name: status for status in self.source_registry.statuses()})
         recovered = await self._sweeper.recover()
         if recovered:
@@ -337,10 +345,12 @@ class Gateway:
         gc.freeze()
         gc.set_threshold(20_000, 50, 100)
         self.availability.ready = True
+        self.reloader.follow_file()
 
     async def stop(self) -> None:
         """Take no more calls, see the running ones to their end, then close every service, the last opened first."""
         self.availability.ready = False
+        await self.reloader.close()
         await self.sessions.close()
         await self.scheduler.close()
         await self.spaces.close()
@@ -385,7 +395,7 @@ class Gateway:
             await self.store.close()
             raise
 
-    def _identity(self) -> tuple[Principals, OAuthFront]:
+    def _identity(self) -> tuple[Principals, OAuthFront, OidcProvider | None]:
         settings, store, groups = self.settings, self.store, self.groups
         people = People(
             settings.oidc,
@@ -396,9 +406,11 @@ class Gateway:
             end_logins=self.connections.forget_principal,
         )
         principals = Principals(self.keyring, people, on_ended=self.catalog.let_go)
-        return principals, OAuthFront(
-            settings, store=store, principals=principals, groups=groups, outgoing=self.outgoing
-        )
+        front = OAuthFront(settings, store=store, principals=principals, groups=groups, outgoing=self.outgoing)
+        oidc = settings.oidc
+        if oidc is None:
+            return principals, front, None
+        return principals, front, OidcProvider(oidc, settings.roles, outgoing=self.outgoing, url=settings.url)
 
     def _source_context(self) -> SourceContext:
         return SourceContext(
@@ -489,9 +501,10 @@ class Gateway:
         while True:
             await self._listings_changed.wait()
             self._listings_changed.clear()
-            await self._take_listings()
+            await self.take_listings()
 
-    async def _take_listings(self) -> None:
+    async def take_listings(self) -> None:
+        """Have the catalog show what the sources list now."""
         await self.catalog.update_aside(self.source_registry.listings())
         self.pinning.look()
 
@@ -504,7 +517,7 @@ class Gateway:
         """After a change of stored tools: the catalog shows it before the response is sent."""
         names = [source.name for source in self.stored_tools.sources] + sorted(self.stored_tools.declared)
         await asyncio.gather(*map(self.source_registry.refresh, names))
-        await self._take_listings()
+        await self.take_listings()
 
     async def refresh(self, within: float) -> bool:
         """Read every source anew, past every cache. False: one did not answer in time; it is taken when it does."""
@@ -514,7 +527,7 @@ class Gateway:
         except TimeoutError:
             return False
         finally:
-            await self._take_listings()
+            await self.take_listings()
         return True
 
     def source_statuses(self) -> list[SourceStatus]:
@@ -543,6 +556,7 @@ class Gateway:
             self.availability.ready = False
             self.declared_dead.set()
         await self._sweeper.wake_lost()
+        await self.reloader.compare()
 
     async def _end_expired(self) -> None:
         self.keyring.look_for_expired()

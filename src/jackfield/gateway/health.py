@@ -14,12 +14,14 @@ from msgspec import UNSET, Struct, UnsetType
 from jackfield import __version__
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.kinds import pin_key
+from jackfield.gateway.reloading import ConfigReloader
 from jackfield.http.app import Availability
 from jackfield.http.request import Request
 from jackfield.http.response import Response, Sanitizer, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.authentication import Authenticator, key_in
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.text import Time, iso_time
 from jackfield.sources.supervisor import SourceState, SourceStatus
 from jackfield.store import Store
 
@@ -64,6 +66,24 @@ class NoticeReport(Struct, frozen=True, kw_only=True):
     message: str
 
 
+class ConfigDifference(Struct, frozen=True, kw_only=True):
+    """Another gateway of the database, and the tables in which its config differs from this one's."""
+
+    gateway: str
+    sections: tuple[str, ...]
+
+
+class ConfigReport(Struct, frozen=True, kw_only=True):
+    """The config in force: when it was read, and why the file was not when it was read last, or in which parts."""
+
+    read_at: Time
+    error: str | None
+    """Why the file as it is now cannot be used; None: it is in force."""
+    restart_needed: tuple[str, ...]
+    """What the file says otherwise, and takes a restart."""
+    differs: list[ConfigDifference]
+
+
 class Readiness(Struct, frozen=True, kw_only=True):
     """Whether calls can be taken; with a key also the state of every source. One that is down does not make it fail."""
 
@@ -71,6 +91,8 @@ class Readiness(Struct, frozen=True, kw_only=True):
     store: Literal["ok", "unreachable"]
     sources: list[SourceReport] | UnsetType = UNSET
     notices: list[NoticeReport] | UnsetType = UNSET
+    config: ConfigReport | UnsetType = UNSET
+    """For administrators."""
     version: str | UnsetType = UNSET
 
 
@@ -82,10 +104,12 @@ class HealthApi:
         store: Store,
         catalog: Catalog,
         *,
+        reloader: ConfigReloader,
         statuses: Callable[[], list[SourceStatus]],
         availability: Availability,
         authenticator: Authenticator,
     ) -> None:
+        self._reloader = reloader
         self._store = store
         self._catalog = catalog
         self._statuses = statuses
@@ -107,6 +131,8 @@ class HealthApi:
         report = Readiness(status="ready" if ready else "not_ready", store="ok" if store_answers else "unreachable")
         if principal is not None and principal.session is None:
             report = self._with_sources(report, request.sanitizer, principal)
+        if principal is not None and principal.is_admin:
+            report = msgspec.structs.replace(report, config=self._config())
         return json_response(report, status=200 if ready else 503)
 
     def _with_sources(self, report: Readiness, sanitizer: Sanitizer, principal: Principal) -> Readiness:
@@ -132,6 +158,15 @@ class HealthApi:
             version=__version__,
         )
 
+    def _config(self) -> ConfigReport:
+        reloader = self._reloader
+        return ConfigReport(
+            read_at=iso_time(reloader.read_at),
+            error=reloader.error,
+            restart_needed=reloader.restart_needed,
+            differs=[ConfigDifference(gateway=one, sections=found) for one, found in reloader.differs.items()],
+        )
+
     async def _store_answers(self) -> bool:
         try:
             async with asyncio.timeout(STORE_ANSWERS_WITHIN):
@@ -146,12 +181,20 @@ def routes(
     store: Store,
     catalog: Catalog,
     *,
+    reloader: ConfigReloader,
     statuses: Callable[[], list[SourceStatus]],
     availability: Availability,
     authenticator: Authenticator,
 ) -> list[Route]:
     """Every route of health."""
-    api = HealthApi(store, catalog, statuses=statuses, availability=availability, authenticator=authenticator)
+    api = HealthApi(
+        store,
+        catalog,
+        reloader=reloader,
+        statuses=statuses,
+        availability=availability,
+        authenticator=authenticator,
+    )
     return [
         Route(
             method="GET",

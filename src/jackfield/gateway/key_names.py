@@ -26,6 +26,10 @@ class KeyNames:
         self._agents = agents
         self._store = store
 
+    def apply(self, settings: Settings) -> None:
+        """Take the names of this config for known."""
+        self._settings = settings
+
     async def check(self, rights: KeyRights) -> None:
         """Raise `NotFound` where a new key names something that there is not."""
         unknown = await self._unknown(rights.groups, rights.agents, rights.spaces)
@@ -76,4 +80,7 @@ class KeyNames:
         return await self._store.read(partial(get_space, name)) is not None
 
     async def _is_agent(self, name: str) -> bool:
-        return self._agents.get(name) is not None or await self._store.read(partial(get_agent, name)) is not None
+        """Whether there is such an agent, or the config has it made."""
+        if name in self._settings.agents or self._agents.get(name) is not None:
+            return True
+        return await self._store.read(partial(get_agent, name)) is not None

@@ -21,7 +21,7 @@ from jackfield.catalog.groups import Groups
 from jackfield.connections import api as connections_api
 from jackfield.connections import pages as connect_pages
 from jackfield.console import api as console
-from jackfield.gateway import health, metrics, reference
+from jackfield.gateway import config_api, health, metrics, reference
 from jackfield.gateway.gateway import Gateway
 from jackfield.http.counters import HttpCounters
 from jackfield.http.openapi import openapi_document
@@ -33,7 +33,6 @@ from jackfield.identity import keys_api, oidc_api, sign_in, users_api, vault_api
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.identity.browser import Browser
 from jackfield.identity.oauth.consent_page import GroupChoice
-from jackfield.identity.oidc import OidcProvider
 from jackfield.mcp import api as mcp
 from jackfield.mcp.server import McpServer
 from jackfield.model.principal import Principal
@@ -70,7 +69,7 @@ def all_routes(
         statuses=gateway.source_statuses,
     )
     calls = calls_api.CallsApi(
-        pipeline, store=store, catalog=catalog, links=links, four_eyes=settings.approval.four_eyes
+        pipeline, store=store, catalog=catalog, links=links, four_eyes=lambda: gateway.answers.four_eyes
     )
     rights = AgentPermissions(gateway.agents, catalog, store)
     pins = pins_api.routes(gateway.pinning, catalog=catalog, sources=gateway.source_registry)
@@ -105,9 +104,11 @@ def all_routes(
         *audit_api.routes(store),
         *connections_api.routes(gateway.connections, gateway.login_flows, sees_source=gateway.sees_source),
         *connect_pages.routes(gateway.login_flows, browser, public_url=settings.url),
+        *config_api.routes(gateway.reloader),
         *health.routes(
             store,
             catalog,
+            reloader=gateway.reloader,
             statuses=gateway.source_statuses,
             availability=gateway.availability,
             authenticator=authenticator,
@@ -128,7 +129,7 @@ def all_routes(
             mcp_server,
             catalog,
             groups=gateway.groups,
-            search_tools_above=settings.mcp.search_tools_above,
+            search_tools_above=lambda: gateway.settings.mcp.search_tools_above,
             challenge=None if gateway.oauth.mode == "off" else gateway.oauth.lacking,
         ),
         *gateway.oauth.routes(browser, groups_of=partial(group_choices, gateway.groups)),
@@ -142,9 +143,8 @@ def all_routes(
 def identity_routes(gateway: Gateway, *, logins: Logins, throttle: Throttle, browser: Browser) -> list[Route]:
     """Signing in, by key and by provider, and who signed in."""
     keyring, people, settings = gateway.keyring, gateway.principals.people, gateway.settings
-    oidc = settings.oidc
-    name = None if oidc is None else oidc.name
-    provider = None if oidc is None else OidcProvider(oidc, settings.roles, outgoing=gateway.outgoing, url=settings.url)
+    provider = gateway.oidc
+    name = None if provider is None else provider.settings.name
     return [
         *identity.routes(keyring, logins, throttle, people=people, provider=name),
         *sign_in.routes(keyring, logins, throttle, browser=browser, provider=name),

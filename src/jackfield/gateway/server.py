@@ -198,7 +198,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         response_service=response_service,
         http_counters=counters,
     )
-    return App(
+    app = App(
         routes,
         all_sockets(gateway, response_service),
         authenticator=authenticator,
@@ -210,6 +210,14 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         cors=Cors(settings.server.cors_origins),
         counters=counters,
     )
+
+    def apply(settings: Settings) -> None:
+        app.apply(hosts=Hosts(settings.server), cors=Cors(settings.server.cors_origins))
+        response_service.apply(settings.responses)
+        tasks.apply(settings.keep_days)
+
+    gateway.reloader.on_applied(apply)
+    return app
 
 
 def serve(settings: Settings) -> int:
@@ -251,8 +259,9 @@ def bind(server: ServerSettings) -> socket.socket:
 async def _serve(settings: Settings, listener: socket.socket) -> None:
     """One gateway after another: one that was declared dead stops its work and a new one takes the port."""
     try:
-        while await _serve_one(settings, listener):
+        while (gateway := await _serve_one(settings, listener)).declared_dead.is_set():
             log.warning("Starting again under a new id.")
+            settings = gateway.settings  # as last reloaded
             listener = bind(settings.server)
     finally:
         await _leave_the_stubborn()
@@ -269,15 +278,15 @@ async def _leave_the_stubborn() -> None:
         os._exit(0)
 
 
-async def _serve_one(settings: Settings, listener: socket.socket) -> bool:
-    """Run one gateway to its end; whether another is to follow."""
+async def _serve_one(settings: Settings, listener: socket.socket) -> Gateway:
+    """Run one gateway to its end."""
     gateway = Gateway(settings)
     noted = ExitStack()
     server = _Server(gateway, noted)
     watching = asyncio.create_task(_stop_when_dead(gateway, server))
     try:
         await server.serve(sockets=[listener])
-        return gateway.declared_dead.is_set()
+        return gateway
     finally:
         watching.cancel()
         noted.close()
@@ -369,17 +378,13 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
-        loop.add_signal_handler(signal.SIGHUP, self._say_when_read)
+        # A terminal that closes sends it too, which does no harm.
+        loop.add_signal_handler(signal.SIGHUP, self._gateway.reloader.request, "SIGHUP")
         try:
             yield
         finally:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(number)
-
-    def _say_when_read(self) -> None:
-        """SIGHUP asks many servers to read their config again; a terminal that closes sends it too."""
-        path = self._gateway.settings.path or "The configuration"
-        log.warning("Got SIGHUP. %s is read at the next start, so nothing changes now. To apply it, restart.", path)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's own interface
         if not self.should_exit:

@@ -79,6 +79,11 @@ class App:
         self._cors = cors
         self._counters = counters
 
+    def apply(self, *, hosts: Hosts, cors: Cors) -> None:
+        """Requests from now on may carry these hosts and origins."""
+        self._hosts = hosts
+        self._cors = cors
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)

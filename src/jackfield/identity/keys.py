@@ -47,6 +47,14 @@ class Credential(Struct, frozen=True, kw_only=True):
     principal: Principal
 
 
+class ConfiguredKeys(Struct, frozen=True, kw_only=True):
+    """The keys of the config, of `JACKFIELD_ADMIN_KEY` and of the data folder."""
+
+    by_digest: dict[str, Principal]
+    file: Path | None
+    """Where the key is that was made at first start; None where it is not in use."""
+
+
 class Keyring:
     """Every key this gateway knows, by digest, and the one-time codes of its login links."""
 
@@ -63,6 +71,8 @@ class Keyring:
         """Where the key is that was made at first start; None where it is not in use."""
         self._by_digest = principals
         self._by_name = {principal.name: principal for principal in principals.values()}
+        self._lent: dict[str, Principal] = {}
+        """By digest: keys for a while, which are in `_by_digest` too."""
         self._codes: dict[str, tuple[Credential, float]] = {}
         self._clock = clock
         self._now = now
@@ -77,29 +87,26 @@ class Keyring:
 
     @classmethod
     def from_settings(cls, settings: Settings, *, groups: GroupBook | None = None) -> "Keyring":
-        """The keys of the config, of `JACKFIELD_ADMIN_KEY` and of the data folder; without any, one is made there.
+        """The keys as `configured_keys` finds them. `groups` knows what is in the groups that keys are limited to."""
+        found = configured_keys(settings, groups=groups)
+        return cls(found.by_digest, key_file=found.file, groups=groups)
 
-        `groups` knows what is in the groups that keys are limited to.
-        """
-        principals: dict[str, Principal] = {}
-        for name, key in settings.keys.items():
-            principal = Principal(
-                name=name,
-                scopes=frozenset(key.scopes),
-                tools=key.tools,
-                groups=None if key.groups is None else GroupLimit(key.groups, groups or _NoGroups()),
-                agents=key.agents,
-                spaces=key.spaces,
-                budget=key.budget,
-            )
-            _add(principals, key.key, principal, f"auth.keys.{name}.key")
-        if admin_key := settings.secrets.get(ADMIN_KEY_VARIABLE):
-            _add(principals, admin_key, ADMIN, ADMIN_KEY_VARIABLE)
-        path = settings.data / ADMIN_KEY_FILE
-        if not settings.admin_key or (principals and not path.exists()):
-            return cls(_some(principals), groups=groups)
-        _add(principals, made_or_kept_key(path), ADMIN, str(path))
-        return cls(principals, key_file=path, groups=groups)
+    def apply(self, keys: ConfiguredKeys) -> frozenset[str]:
+        """Have these for the configured keys. Those that are gone or changed end; the names of those that are gone."""
+        before, named = self._by_digest, self._by_name
+        self.key_file = keys.file
+        self._by_digest = {**keys.by_digest, **self._lent}
+        self._by_name = {principal.name: principal for principal in keys.by_digest.values()}
+        ended = {
+            principal.name
+            for digest, principal in before.items()
+            if digest not in self._lent and keys.by_digest.get(digest) != principal
+        }
+        shadowed = self._by_name.keys() & self.stored.keys() - named.keys()
+        self.take_stored(self.stored.values())
+        if told := ended | shadowed:
+            self.on_revoked(told)
+        return frozenset(named.keys() - self._by_name.keys() - self.stored.keys())
 
     def find(self, key: str | bytes) -> Principal | None:
         """Whose key this is, if anybody's."""
@@ -178,9 +185,10 @@ class Keyring:
 
     def lend(self, key: str, principal: Principal) -> None:
         """A key for a while: found by itself, and by nobody's name, so that no login can be made of it."""
-        self._by_digest[digest_of(key)] = principal
+        self._lent[digest_of(key)] = self._by_digest[digest_of(key)] = principal
 
     def take_back(self, key: str) -> None:
+        self._lent.pop(digest_of(key), None)
         self._by_digest.pop(digest_of(key), None)
 
     @property
@@ -201,6 +209,29 @@ class Keyring:
         """Whom the code signs in; it is used up by asking."""
         credential, until = self._codes.pop(digest_of(code), (None, 0.0))
         return credential if until > self._clock() else None
+
+
+def configured_keys(settings: Settings, *, groups: GroupBook | None = None) -> ConfiguredKeys:
+    """The keys of the config, of `JACKFIELD_ADMIN_KEY` and of the data folder; without any, one is made there."""
+    principals: dict[str, Principal] = {}
+    for name, key in settings.keys.items():
+        principal = Principal(
+            name=name,
+            scopes=frozenset(key.scopes),
+            tools=key.tools,
+            groups=None if key.groups is None else GroupLimit(key.groups, groups or _NoGroups()),
+            agents=key.agents,
+            spaces=key.spaces,
+            budget=key.budget,
+        )
+        _add(principals, key.key, principal, f"auth.keys.{name}.key")
+    if admin_key := settings.secrets.get(ADMIN_KEY_VARIABLE):
+        _add(principals, admin_key, ADMIN, ADMIN_KEY_VARIABLE)
+    path = settings.data / ADMIN_KEY_FILE
+    if not settings.admin_key or (principals and not path.exists()):
+        return ConfiguredKeys(by_digest=_some(principals), file=None)
+    _add(principals, made_or_kept_key(path), ADMIN, str(path))
+    return ConfiguredKeys(by_digest=principals, file=path)
 
 
 def _digests(key: StoredKey) -> Iterator[tuple[str, float]]:

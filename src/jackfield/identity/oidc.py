@@ -78,10 +78,14 @@ class OidcProvider:
     ) -> None:
         """`url`: the gateway's own."""
         self.settings = settings
-        self._roles = roles
+        self.apply(roles)
         self._outgoing = outgoing
         self._issuer = issuer or Issuer(settings.issuer, outgoing=outgoing)
         self._redirect_uri = f"{url}{CALLBACK}"
+
+    def apply(self, roles: Mapping[str, RoleSettings]) -> None:
+        """Who signs in from now on gets these roles."""
+        self._roles = roles
 
     async def fault(self) -> str | None:
         """Why nobody could sign in with it now, for its operator; None: nothing is known against it."""

@@ -65,6 +65,11 @@ class People:
         self.on_signed_out: Callable[[AbstractSet[str]], None] = lambda _: None
         """Told the names of people who are signed out everywhere, or whose roles are others now, by any gateway."""
 
+    def apply(self, roles: dict[str, RoleSettings]) -> None:
+        """Have these roles. Who may do something else by them is told to `on_signed_out`, and stays signed in."""
+        self._roles = roles
+        self._take([known.user for known in self._known.values()])
+
     @property
     def users(self) -> list[User]:
         """All of them, by name."""

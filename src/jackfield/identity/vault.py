@@ -90,6 +90,17 @@ class Vault:
     def is_open(self) -> bool:
         return bool(self._keys)
 
+    async def require(self) -> None:
+        """Something needs the vault from now on: it gets a key, if it has none. Raises `Conflict` where it cannot."""
+        async with self._changing:
+            if self._keys:
+                return
+            self._is_needed = True
+            try:
+                await self.open()
+            except ConfigError as fault:
+                raise Conflict(fault.message) from None
+
     def row(self, kind: str, row_id: str, secret: bytes) -> SealedRow:
         """The secret sealed, for `put_sealed` in a transaction that begins now."""
         key_id = self._current

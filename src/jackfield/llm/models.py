@@ -67,37 +67,68 @@ def _scripted(options: dict[str, Any], place: _Place) -> Model:
 PROVIDERS: Mapping[str, Callable[[dict[str, Any], _Place], Model]] = {"openai": _openai, "scripted": _scripted}
 
 
+class DescribedModel(Struct, frozen=True, kw_only=True, eq=False):
+    """A model and the table that describes it."""
+
+    table: dict[str, Any]
+    model: Model
+
+
 class Models:
-    """Every model of the config. `tables` are the `[models.NAME]`; `send` is the gateway's one way out."""
+    """Every model. `tables` are the `[models.NAME]`; `send` is the gateway's one way out."""
 
     def __init__(
         self, tables: Mapping[str, Mapping[str, Any]], *, folder: Path, send: Send, where: str = "the configuration"
     ) -> None:
-        self.tokens = {name: TokenCount() for name in tables}
-        self._models = {
-            name: _model(
-                dict(table),
-                _Place(name=name, where=f"{where}: models.{name}", folder=folder, send=send, tokens=self.tokens[name]),
-            )
-            for name, table in tables.items()
-        }
+        self.tokens: dict[str, TokenCount] = {}
+        """By name; of models that are gone, too, until the gateway stops."""
+        self._folder = folder
+        self._send = send
+        self._where = where
+        self._configured: dict[str, DescribedModel] = {}
+        self.apply(self.prepared(tables))
+
+    @property
+    def configured(self) -> dict[str, DescribedModel]:
+        """Those of the config."""
+        return self._configured
 
     @property
     def names(self) -> tuple[str, ...]:
         """In the config's order."""
-        return tuple(self._models)
+        return tuple(self._configured)
 
     async def get(self, name: str) -> Model:
         """The model of that name. Raises `ModelNotFound`."""
-        model = self._models.get(name)
-        if model is None:
+        described = self._configured.get(name)
+        if described is None:
             known = f"Known: {', '.join(self.names)}." if self.names else "Add [models.NAME] to the config."
             raise ModelNotFound(f"There is no model '{name}'.{nearest(name, list(self.names))} {known}", param="model")
-        return model
+        return described.model
+
+    def prepared(self, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, DescribedModel]:
+        """The models that these tables describe; one that is here already and did not change is the same. Raises
+        `ConfigError`.
+        """
+        return {
+            name: known
+            if (known := self._configured.get(name)) is not None and known.table == table
+            else DescribedModel(table=dict(table), model=self.made(name, table, where=f"{self._where}: models.{name}"))
+            for name, table in tables.items()
+        }
+
+    def apply(self, configured: dict[str, DescribedModel]) -> None:
+        """Have these for the models of the config. Who is asking one that is gone is answered to the end."""
+        self._configured = configured
+
+    def made(self, name: str, table: Mapping[str, Any], *, where: str) -> Model:
+        """A model by its table. Raises `ConfigError`."""
+        tokens = self.tokens.setdefault(name, TokenCount())
+        return _model(dict(table), _Place(name=name, where=where, folder=self._folder, send=self._send, tokens=tokens))
 
     async def close(self) -> None:
-        for model in self._models.values():
-            await model.close()
+        for described in self._configured.values():
+            await described.model.close()
 
 
 def _model(table: dict[str, Any], place: _Place) -> Model:

@@ -66,7 +66,7 @@ class McpApi:
     """Handlers of `/mcp`."""
 
     def __init__(
-        self, server: McpServer, catalog: Catalog, *, search_tools_above: int, challenge: Challenge | None
+        self, server: McpServer, catalog: Catalog, *, search_tools_above: Callable[[], int], challenge: Challenge | None
     ) -> None:
         self._server = server
         self._challenge = challenge
@@ -177,7 +177,7 @@ class McpApi:
         takes_events: bool = False,
     ) -> Caller:
         searches = request.headers.get(SEARCH_HEADER)
-        configured = self._search_tools_above
+        configured = self._search_tools_above()
         return Caller(
             principal=request.principal,
             revision=revision,
@@ -328,7 +328,7 @@ def routes(
     catalog: Catalog,
     *,
     groups: Groups,
-    search_tools_above: int,
+    search_tools_above: Callable[[], int],
     challenge: Challenge | None = None,
 ) -> list[Route]:
     """Every method of `/mcp`, and the same for each group at `/mcp/NAME`."""

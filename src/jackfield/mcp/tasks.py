@@ -86,8 +86,12 @@ class Tasks:
         self._catalog = catalog
         self._pipeline = pipeline
         self._answers = answers
-        self._keep_ms = int(keep_days * DAY_MS)
+        self.apply(keep_days)
         self.logins = LoginPrompts(pipeline)
+
+    def apply(self, keep_days: float) -> None:
+        """Tell clients from now on that tasks are kept for so long."""
+        self._keep_ms = int(keep_days * DAY_MS)
 
     async def get(self, request: RpcRequest, caller: Caller, _exchange: McpExchange) -> bytes:
         """`tasks/get`"""

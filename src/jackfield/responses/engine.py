@@ -75,6 +75,10 @@ class ResponseEngine:
         self._tool_search = tool_search
         self._resources = ResourceInputs(catalog, pipeline)
 
+    def apply(self, settings: ResponsesSettings) -> None:
+        """Runs that begin from now on have these limits."""
+        self._settings = settings
+
     async def respond(
         self,
         request: CreateResponse,

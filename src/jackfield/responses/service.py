@@ -64,10 +64,14 @@ class ResponseService:
         self._engine = engine
         self._gateway_id = gateway_id
         self._streams = streams
-        self._event_names: EventNames = settings.event_names
-        self._longest = settings.timeout
+        self.apply(settings)
         self._live: dict[str, RunningResponse] = {}
         store.bus.on_foreign(self._hear)
+
+    def apply(self, settings: ResponsesSettings) -> None:
+        """Responses that begin from now on follow these settings."""
+        self._event_names: EventNames = settings.event_names
+        self._longest = settings.timeout
 
     async def begin(
         self, request: CreateResponse, *, principal: Principal, earlier: "Sequence[Item] | None" = None

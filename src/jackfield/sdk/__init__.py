@@ -65,6 +65,7 @@ from jackfield.sdk.agents import (
     Triggered,
 )
 from jackfield.sdk.client import Client
+from jackfield.sdk.config import ConfigChanges
 from jackfield.sdk.connections import ConnectionInfo
 from jackfield.sdk.errors import CallPending, GatewayFault, GatewayUnreachable, NoAnswer, SessionFailed, ToolFailed
 from jackfield.sdk.groups import GroupInfo
@@ -88,6 +89,8 @@ from jackfield.sdk.types import (
     CallEvent,
     CallPage,
     CallRecord,
+    ConfigDifference,
+    ConfigReport,
     EffectiveTool,
     Identity,
     LoginInfo,
@@ -114,6 +117,9 @@ __all__ = [
     "CallPending",
     "CallRecord",
     "Client",
+    "ConfigChanges",
+    "ConfigDifference",
+    "ConfigReport",
     "Conflict",
     "ConnectionInfo",
     "CycleInfo",

@@ -9,6 +9,7 @@ from jackfield.sdk.address import find_address
 from jackfield.sdk.agents import Agents, Runs
 from jackfield.sdk.audit import Audit
 from jackfield.sdk.calls import Calls
+from jackfield.sdk.config import Config
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get
 from jackfield.sdk.connections import Connections
 from jackfield.sdk.grants import Grants
@@ -58,6 +59,7 @@ class Client:
         self.grants = Grants(self._connection)
         self.vault = Vault(self._connection)
         self.audit = Audit(self._connection)
+        self.config = Config(self._connection)
         self.connections = Connections(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)

@@ -28,6 +28,7 @@ from jackfield.sdk.agents import (
 from jackfield.sdk.audit import Audit, AuditPage
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.client import Client
+from jackfield.sdk.config import Config, ConfigChanges
 from jackfield.sdk.connections import ConnectionInfo, Connections
 from jackfield.sdk.grants import GrantInfo, Grants
 from jackfield.sdk.groups import GroupInfo, Groups
@@ -409,6 +410,18 @@ class SyncAudit:
     ) -> Generator[bytes, None, None]:
         """The log as JSON lines, in pieces of any size. Raises when it breaks off; only a whole export verifies."""
         return self._loop.iterate(self._audit.export(actor=actor, action=action, since=since, until=until))
+
+
+class SyncConfig:
+    """The config of the gateway."""
+
+    def __init__(self, config: Config, loop: LoopThread) -> None:
+        self._config = config
+        self._loop = loop
+
+    def reload(self) -> ConfigChanges:
+        """Read the file anew and apply it. Raises `Conflict` where it has a fault; then nothing has changed."""
+        return self._loop.run(self._config.reload())
 
 
 class SyncConnections:
@@ -908,6 +921,7 @@ class SyncClient:
         self.grants = SyncGrants(self._client.grants, self._loop)
         self.vault = SyncVault(self._client.vault, self._loop)
         self.audit = SyncAudit(self._client.audit, self._loop)
+        self.config = SyncConfig(self._client.config, self._loop)
         self.connections = SyncConnections(self._client.connections, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)

@@ -227,6 +227,24 @@ class Identity(Struct, frozen=True, kw_only=True):
         return "admin" in self.scopes
 
 
+class ConfigDifference(Struct, frozen=True, kw_only=True):
+    """Another gateway of the same database whose config is another one in these tables."""
+
+    gateway: str
+    sections: tuple[str, ...] = ()
+
+
+class ConfigReport(Struct, frozen=True, kw_only=True):
+    """The config in force at a gateway, for administrators."""
+
+    read_at: str
+    error: str | None = None
+    """Why the file that was read last could not be used; None: it is in force."""
+    restart_needed: tuple[str, ...] = ()
+    """What the file says otherwise, and is in force only after a restart."""
+    differs: tuple[ConfigDifference, ...] = ()
+
+
 class Readiness(Struct, frozen=True, kw_only=True):
     """The state of the gateway, from `/readyz`."""
 
@@ -234,6 +252,8 @@ class Readiness(Struct, frozen=True, kw_only=True):
     store: str = ""
     sources: tuple[SourceReport, ...] = ()
     notices: tuple[Notice, ...] = ()
+    config: ConfigReport | None = None
+    """None: the key is not an administrator's."""
     version: str = ""
 
     @property

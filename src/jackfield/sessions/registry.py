@@ -95,6 +95,10 @@ class SessionRegistry:
         self._sweeping: asyncio.Task[None] | None = None
         self._relay = Relay(store=store, pipeline=pipeline, answers=answers, find=self._sessions.get)
 
+    def apply(self, settings: Settings) -> None:
+        """Sessions that are opened from now on follow these settings; open ones go on as they are."""
+        self._settings = settings
+
     @property
     def can_be_opened(self) -> bool:
         """Whether the config has an agent or a program."""

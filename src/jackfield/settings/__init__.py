@@ -3,6 +3,7 @@
 Everything is checked once, at the start; an invalid config raises `ConfigError`. Nothing else sees raw config.
 """
 
+from jackfield.settings.changes import Changes, changes_between, in_force
 from jackfield.settings.loading import (
     LocalGateway,
     Project,
@@ -10,6 +11,7 @@ from jackfield.settings.loading import (
     Settings,
     find_config,
     listens_on_all,
+    load_again,
     load_local,
     load_project,
     load_settings,
@@ -26,6 +28,7 @@ from jackfield.settings.types import KeySettings, ResponsesSettings, ServerSetti
 
 __all__ = [
     "RESERVED_SOURCES",
+    "Changes",
     "KeySettings",
     "LocalGateway",
     "Project",
@@ -35,10 +38,13 @@ __all__ = [
     "Settings",
     "ToolOverride",
     "ToolSettings",
+    "changes_between",
     "check_connection",
     "find_config",
+    "in_force",
     "is_source_name",
     "listens_on_all",
+    "load_again",
     "load_local",
     "load_project",
     "load_settings",

@@ -18,6 +18,7 @@ from jackfield.model.text import nearest, with_article
 from jackfield.model.tool import Category
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.protocol.manifest import ScenarioInfo, is_semver
+from jackfield.settings.digests import table_digests
 from jackfield.settings.identity import (
     OAuthSettings,
     OidcSettings,
@@ -97,8 +98,16 @@ class _Document(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: tuple[dict[str, Any], ...] = ()
 
 
+class SettingsOrigin(Struct, frozen=True, kw_only=True):
+    """What settings were read from, so that they can be read anew."""
+
+    config: str | Path | None
+    environment: Mapping[str, str]
+    overrides: Mapping[str, str | int | None]
+
+
 class Settings(_Tables, frozen=True, kw_only=True):
-    """The settings of a gateway, checked."""
+    """The settings of a gateway, checked. `changes.py` says of each field whether a reload applies it."""
 
     path: Path | None
     """The config file; None if there is none."""
@@ -120,6 +129,9 @@ class Settings(_Tables, frozen=True, kw_only=True):
     tools: tuple[ToolSettings, ...] = ()
     log_format: str = "text"
     secrets: "Secrets" = field(default_factory=lambda: Secrets({}, {}))
+    origin: SettingsOrigin | None = None
+    digests: dict[str, str] = {}
+    """By table of the config file: a digest of what is written there, without secrets."""
 
     @property
     def url(self) -> str:
@@ -163,6 +175,8 @@ class Secrets:
     def __init__(self, environment: Mapping[str, str], file: Mapping[str, str]) -> None:
         self._environment = environment
         self._file = file
+        self._asked: set[str] = set()
+        self._added: frozenset[str] = frozenset()
         self._given: frozenset[str] = frozenset()
         self._short: dict[str, None] = {}
         self.used: frozenset[str] = frozenset()
@@ -171,16 +185,31 @@ class Secrets:
         """The same for what comes and goes while the gateway runs."""
 
     def get(self, name: str) -> str | None:
+        self._asked.add(name)
         value = self._environment.get(name, self._file.get(name))
         if value is not None:
-            self.add(value)
+            self._give(value)
         return value
 
     def add(self, value: str) -> None:
         """One more that must never be shown."""
+        self._added |= {value}
+        self._give(value)
+
+    def _give(self, value: str) -> None:
         if value not in self._given:
             self._given |= {value}
             self.used = self._given.union(self._short)
+
+    def take(self, newer: "Secrets") -> None:
+        """The values of `newer` from now on. Those that only this one had stay out of what is shown for a while."""
+        before = self._given
+        for name in self._asked:
+            newer.get(name)
+        self._environment, self._file = newer._environment, newer._file  # noqa: SLF001 - of the same class
+        self._given = newer._given | self._added  # noqa: SLF001
+        self.used = self._given.union(self._short)
+        self.note(*(before - self._given))
 
     def note(self, *values: str) -> None:
         """More to keep out of what is shown, such as tokens. The least recently noted of very many are let go."""
@@ -206,7 +235,8 @@ def load_settings(
     path = find_config(config, environment=env)
     folder, data = _folders(path, env)
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
-    raw = _expand(_read(path), secrets, str(path), "") if path else {}
+    written = _read(path) if path else {}
+    raw = _expand(written, secrets, str(path), "")
     document = parse_config(raw, _Document, where=f"{path or 'the configuration'}:")
     _check_scenario(document.scenario, path)
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
@@ -244,9 +274,19 @@ def load_settings(
         relay=document.relay,
         log_format=env.get("JACKFIELD_LOG", "text"),
         secrets=secrets,
+        origin=SettingsOrigin(config=config, environment=env, overrides=dict(overrides or {})),
+        digests=table_digests(written),
     )
     _check(settings)
     return settings
+
+
+def load_again(settings: Settings) -> Settings:
+    """Read everything that these settings were read from anew, and check it as at the start."""
+    origin = settings.origin
+    if origin is None:
+        raise ConfigError("These settings were not read from a file, so they cannot be read anew.")
+    return load_settings(origin.config, environment=origin.environment, overrides=origin.overrides)
 
 
 def load_local(config: str | Path | None = None, *, environment: Mapping[str, str] | None = None) -> LocalGateway:

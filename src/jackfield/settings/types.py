@@ -25,6 +25,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Origins whose pages may use `/api`, `/v1` and `/mcp` from a browser, with a key or token."""
     trusted_proxies: tuple[str, ...] = ()
     max_body: int = MAX_BODY
+    watch: bool = False
+    """Whether the config and the secrets file are read anew whenever one of them changes."""
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ each source (the catalog its overrides and prefix, the connections its login), t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from jackfield.settings.tools import SourceSettings
 from jackfield.sources.base import Source, SourceContext
@@ -73,6 +73,32 @@ class LiveSources:
             if name in self.book:
                 self._take([one for one in self.book.all if one.name != name])
                 await self._registry.remove(name)
+
+    def check(self, configured: Sequence[SourceSettings], *, remade: Container[str]) -> None:
+        """Raise `ConfigError` where `configure` would. Nothing is different afterwards."""
+        before = self.book.all
+        self._make(configured, remade=remade)
+        self._take(before)
+
+    async def configure(self, configured: Sequence[SourceSettings], *, remade: Container[str]) -> None:
+        """Have these for the sources of the config, all at once. Raises `ConfigError`.
+
+        Only the sources named by `remade` are connected anew; of others no more than what is said about their tools
+        may be different.
+        """
+        async with self._changing:
+            gone = {one.name for one in self.book.all} - {one.name for one in configured}
+            await self._registry.exchange(gone, self._make(configured, remade=remade))
+
+    def _make(self, configured: Sequence[SourceSettings], *, remade: Container[str]) -> list[Source]:
+        """Take the settings, since a source that is made asks for its login, and make what they describe."""
+        before = self.book.all
+        self._take(configured)
+        try:
+            return [self.make(one) for one in configured if one.name in remade]
+        except BaseException:
+            self._take(before)
+            raise
 
     async def restart(self, name: str) -> None:
         """Have a source begin anew, with the settings it has."""

@@ -10,7 +10,7 @@ Above: the catalog (listings), the pipeline (execute), the handlers (statuses). 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Container, Coroutine
+from collections.abc import Callable, Container, Coroutine, Iterable
 from contextlib import suppress
 from enum import Enum
 from functools import partial
@@ -342,13 +342,30 @@ class SourceRegistry:
         The new one comes up by itself, and calls wait until it has or has failed. Calls that run at the other go on
         there, for 30 s at most.
         """
+        await self.exchange((), (source,))
+
+    async def exchange(self, gone: Iterable[str], come: Iterable[Source]) -> None:
+        """Keep the sources of these names no longer, and others from now on, all at the same time."""
+        over = [*map(self._take_out, gone), *map(self._put_in, come)]
+        for supervisor in over:
+            if supervisor is not None:
+                await self._retire(supervisor)
+
+    def _put_in(self, source: Source) -> SourceSupervisor | None:
+        """Returns the one that it takes the place of."""
         before = self._supervisors.get(source.name)
         made = SourceSupervisor(source, on_listing=self._on_listing, before=before)
         self._supervisors[source.name] = made
-        if before is not None:
-            if self._subscriptions.get(source.name):
-                self._keep(self._subscribe_anew(made), f"subscriptions of {source.name}")
-            await self._retire(before)
+        if before is not None and self._subscriptions.get(source.name):
+            self._keep(self._subscribe_anew(made), f"subscriptions of {source.name}")
+        return before
+
+    def _take_out(self, name: str) -> SourceSupervisor | None:
+        supervisor = self._supervisors.pop(name, None)
+        if supervisor is not None:
+            self._subscriptions.pop(name, None)
+            self._on_listing()
+        return supervisor
 
     def get(self, name: str) -> Source | None:
         """The source of this name, if one is kept."""
@@ -357,11 +374,7 @@ class SourceRegistry:
 
     async def remove(self, name: str) -> None:
         """Keep the source no longer. Its tools are gone at once; calls that run there go on, for 30 s at most."""
-        supervisor = self._supervisors.pop(name, None)
-        if supervisor is not None:
-            self._subscriptions.pop(name, None)
-            self._on_listing()
-            await self._retire(supervisor)
+        await self.exchange((name,), ())
 
     async def _retire(self, supervisor: SourceSupervisor) -> None:
         """Now if it has nothing to do, else without holding anybody up."""

@@ -1,7 +1,10 @@
 """Heartbeats of the gateways that share a database, and values that they have in common."""
 
 import secrets
+from collections.abc import Mapping
 from functools import partial
+
+import msgspec
 
 from jackfield.model.ids import new_id
 from jackfield.store.base import Store
@@ -37,6 +40,17 @@ def enter(gateway: str, *, is_shared: bool) -> Script[None]:
 def beat(gateway: str) -> Script[bool]:
     """Still alive. False: this gateway has been declared dead and must stop its work."""
     return (yield from one("beat", id=gateway)) is not None
+
+
+def put_config(gateway: str, digests: Mapping[str, str]) -> Script[None]:
+    """The config that is in force at a gateway, by table."""
+    yield "put_gateway_config", {"id": gateway, "config": msgspec.json.encode(digests).decode()}
+
+
+def other_configs(gateway: str) -> Script[dict[str, dict[str, str]]]:
+    """The same of every other gateway that lives and has said so."""
+    rows = yield "other_gateway_configs", {"id": gateway}
+    return {str(row["id"]): msgspec.json.decode(row["config"], type=dict[str, str]) for row in rows}
 
 
 def leave(gateway: str) -> Script[None]:

@@ -8,6 +8,13 @@ UPDATE gateways SET dead = 1 WHERE id <> :id
 -- name: beat
 UPDATE gateways SET alive_until = clock_ms() + 15000 WHERE id = :id AND dead = 0 RETURNING id
 
+-- name: put_gateway_config
+UPDATE gateways SET config = :config WHERE id = :id
+
+-- name: other_gateway_configs
+SELECT id, config FROM gateways
+WHERE id <> :id AND dead = 0 AND alive_until > clock_ms() AND config IS NOT NULL ORDER BY id
+
 -- name: bury_gateway
 UPDATE gateways SET dead = 1 WHERE id = :id
 

@@ -60,6 +60,11 @@ class ExternalTokens:
         self._now = now
         self._known: OrderedDict[tuple[str, str], _Verified] = OrderedDict()
 
+    def apply(self, roles: Mapping[str, RoleSettings]) -> None:
+        """Give whoever brings a token what these roles allow, also those who were let in before."""
+        self._roles = roles
+        self._known.clear()
+
     def may_be_token(self, given: bytes) -> bool:
         return given.startswith(_JWT_START) and given.count(b".") == 2  # noqa: PLR2004 - header, claims, signature
 

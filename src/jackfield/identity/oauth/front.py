@@ -26,6 +26,7 @@ from jackfield.identity.principals import Principals
 from jackfield.model.principal import GroupBook, Principal
 from jackfield.outgoing import Outgoing
 from jackfield.settings import Settings
+from jackfield.settings.identity import RoleSettings
 from jackfield.store import Store
 
 GROUPS_CLAIM = "groups"
@@ -43,7 +44,7 @@ class OAuthFront:
         documents = ClientDocuments(outgoing)
         self._clients = Clients(store, documents)
         self._grants = Grants(store, principals, Assertions(documents, outgoing))
-        self._issuer = _external_issuer(settings)
+        self._issuer = external_issuer(settings)
         if self._issuer is None:
             self._tokens: BuiltinTokens | ExternalTokens = BuiltinTokens(store, principals, groups=groups)
         else:
@@ -55,6 +56,11 @@ class OAuthFront:
                 people=principals.people,
                 groups_claim=GROUPS_CLAIM if settings.oidc is None else settings.oidc.groups_claim,
             )
+
+    def apply(self, roles: dict[str, RoleSettings]) -> None:
+        """Give people who come with a token of the external issuer what these roles allow."""
+        if isinstance(self._tokens, ExternalTokens):
+            self._tokens.apply(roles)
 
     def on_ended(self, listener: Callable[[str], None]) -> None:
         """From now on, `listener` is told which grants have ended; what was opened under one is to be closed."""
@@ -93,7 +99,7 @@ class OAuthFront:
         return [*resource, *server_routes(server), *page_routes(consent), *grants_api.routes(self._grants)]
 
 
-def _external_issuer(settings: Settings) -> str | None:
+def external_issuer(settings: Settings) -> str | None:
     """The external issuer; None where the gateway is the authorization server, or there is none."""
     oauth = settings.oauth
     if oauth.mode != "external":
