@@ -23,6 +23,7 @@ CLASSES = {
     "Keys": "keys",
     "Users": "users",
     "Grants": "grants",
+    "Notifications": "notifications",
     "Vault": "vault",
     "Audit": "audit",
     "Config": "config",

@@ -34,6 +34,14 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Two hundred calls at once after every access token has ended, on PostgreSQL."""
     login_kills: int
     """kill -9 of a gateway during a login or a refresh, on each store."""
+    notified: int
+    """Calls that every target is told of, on each store."""
+    targets: int
+    """Targets of notifications."""
+    notify_kills: int
+    """kill -9 of the one gateway that delivers notifications, on SQLite."""
+    shared_notify_kills: int
+    """kill -9 of one of two on PostgreSQL, where a dead one's targets wait until its lease is over."""
 
 
 FULL = Counts(
@@ -51,6 +59,10 @@ FULL = Counts(
     logins=1_000,
     expiries=5,
     login_kills=50,
+    notified=400,
+    targets=25,
+    notify_kills=50,
+    shared_notify_kills=20,
 )
 SMALL = Counts(
     races=200,
@@ -67,4 +79,8 @@ SMALL = Counts(
     logins=200,
     expiries=1,
     login_kills=2,
+    notified=20,
+    targets=4,
+    notify_kills=2,
+    shared_notify_kills=1,
 )

@@ -29,15 +29,16 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 async def gather(client: httpx2.AsyncClient) -> Evidence:
     agents = [f"{kind}{number}" for kind in ("agent-", GONE) for number in range(AGENTS)]
-    records = [record async for record in _pages(client, "/api/v1/calls", "calls")]
+    records = [record async for record in pages(client, "/api/v1/calls", "calls")]
     events: dict[str, list[Any]] = {}
     for agent in agents:
-        async for event in _pages(client, f"/api/agents/{agent}/inbox", "events"):
+        async for event in pages(client, f"/api/agents/{agent}/inbox", "events"):
             events.setdefault(event["eventId"].removeprefix("tr:"), []).append(event["data"]["result"])
     return Evidence(records={record["id"]: record for record in records}, events=events)
 
 
-async def _pages(client: httpx2.AsyncClient, path: str, noun: str) -> Any:
+async def pages(client: httpx2.AsyncClient, path: str, noun: str) -> Any:
+    """Every item of a list, page by page."""
     cursor: str | None = None
     for _ in itertools.count():
         params = {"limit": "500"} | ({"cursor": cursor} if cursor else {})

@@ -14,6 +14,7 @@ from stress.cycles import kill_in_cycles
 from stress.doubles import submit_twice
 from stress.kills import kill_under_load
 from stress.logins import expire_under_load, interleave, kill_with_logins
+from stress.notifications import kill_while_notifying
 from stress.race import race_at_the_deadline
 from stress.relay import answer_in_any_order
 from stress.report import Report
@@ -40,6 +41,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 def parts(counts: Counts) -> dict[str, Part]:
+    notified = {"calls": counts.notified, "targets": counts.targets}
     alone = (
         Part(name="race", act=race_at_the_deadline, counts={"trials": counts.races}, shared=False),
         Part(name="doubles", act=submit_twice, counts={"pairs": counts.doubles}, shared=False),
@@ -51,6 +53,12 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="tasks", act=kill_with_tasks, counts={"tasks": counts.tasks}, shared=False),
         Part(name="streams", act=cut_streams, counts={"cuts": counts.cuts}, shared=False),
         Part(name="login-kills", act=kill_with_logins, counts={"kills": counts.login_kills}, shared=False),
+        Part(
+            name="notifications",
+            act=kill_while_notifying,
+            counts=notified | {"kills": counts.notify_kills},
+            shared=False,
+        ),
     )
     shared = (
         Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),
@@ -62,6 +70,12 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="logins", act=interleave, counts={"calls": counts.logins}, shared=True),
         Part(name="expiry", act=expire_under_load, counts={"rounds": counts.expiries}, shared=True),
         Part(name="login-kills-shared", act=kill_with_logins, counts={"kills": counts.login_kills}, shared=True),
+        Part(
+            name="notifications-shared",
+            act=kill_while_notifying,
+            counts=notified | {"kills": counts.shared_notify_kills},
+            shared=True,
+        ),
     )
     return {part.name: part for part in (*alone, *shared)}
 

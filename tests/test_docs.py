@@ -44,6 +44,7 @@ SECRETS = {
     "WEATHER_KEY": "weather-key-0001",
     "GH": "gh-key-0001",
     "GIT_TOKEN": "git-key-0001",
+    "WEBHOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 }
 
 

@@ -92,3 +92,10 @@ def test_a_gateway_killed_in_a_login_or_a_refresh_runs_no_call_twice_and_leaves_
     name: str,
 ) -> None:
     run(name)
+
+
+@requirement("OPS-outbox-crash")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["notifications", "notifications-shared"])
+def test_every_notification_is_delivered_in_order_to_failing_targets_when_gateways_are_killed(name: str) -> None:
+    run(name)

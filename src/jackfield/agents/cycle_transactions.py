@@ -17,9 +17,10 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import call_from, identity_values, outcome_values
 from jackfield.model.agent_state import Cycle, CycleStatus
 from jackfield.model.call import Call, Done, Failed
+from jackfield.model.event import Event
 from jackfield.model.space import SYSTEM
 from jackfield.spaces import transactions as space_tx
-from jackfield.store.scripts import INBOX_TOPIC, RUN_TOPIC, Row, Script, json_list, one, wake
+from jackfield.store.scripts import INBOX_TOPIC, RUN_TOPIC, Row, Script, happened, json_list, one, wake
 
 
 class InboxEvent(Struct, frozen=True, kw_only=True):
@@ -201,6 +202,7 @@ def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Ca
     written = call_from(rows[0])
     if call.shown:  # its model had begun to write it, and it was refused
         yield from space_tx.show_outcome(replace(written, shown=call.shown))
+    yield from call_tx.announce(written)
     return written
 
 
@@ -209,6 +211,7 @@ def _begin(call: Call) -> Script[Call]:
     begun = call_from(rows[0])
     if begun.shown:
         yield from space_tx.show_call(begun, status=space_tx.status_shown(begun))
+    yield from call_tx.announce(begun)
     return begun
 
 
@@ -259,7 +262,9 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Cyc
     not_before = rows[0]["finished_at"] + backoff_ms
     yield "hold_calls_of_cycle", of_cycle
     yield from space_tx.hold_spaces(cycle.id, [notice.space_id for notice in notices])
-    yield "flip_calls_of_cycle", of_cycle
+    flipped = yield "flip_calls_of_cycle", of_cycle
+    for call in map(call_from, flipped):
+        yield from call_tx.announce(call)
     yield "decide_calls_of_cycle", of_cycle
     given = yield "give_outcomes_of_cycle", of_cycle
     for call in sorted(map(call_from, given), key=lambda call: (call.step, call.idx)):
@@ -279,6 +284,8 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Cyc
             metadata={"type": "cycle_failed", "agent": cycle.agent, "cycleId": cycle.id},
             wakes_agents=False,
         )
+    about = {"agent": cycle.agent, "run_id": cycle.id, "reason": reason, "tries": failed.tries}
+    yield happened(Event(type="agent.failed", agent=cycle.agent, details=about))
     return failed
 
 

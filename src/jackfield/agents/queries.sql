@@ -105,6 +105,7 @@ SELECT id FROM calls WHERE cycle_id = :cycle_id ORDER BY id FOR UPDATE
 -- T10, as T3: nobody waits any more.
 UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout', expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
 WHERE cycle_id = :cycle_id AND status = 'waiting'
+RETURNING *
 
 -- name: decide_calls_of_cycle
 -- T10, for what still runs.

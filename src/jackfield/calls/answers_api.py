@@ -12,13 +12,16 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers, outcome_of
 from jackfield.calls.api import CallsApi, answer_schema
 from jackfield.calls.callbacks import Purpose, SignedLinks
+from jackfield.calls.link_page import LONGEST_REASON, approval_page, decided_page, is_form, wants_page
 from jackfield.calls.records import OneCall
 from jackfield.catalog.catalog import Catalog
-from jackfield.errors import BadRequest, CallNotFound
+from jackfield.errors import BadRequest, CallNotFound, Conflict, Expired
 from jackfield.http.bodies import BodyReader, read_any
 from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ANSWERS, ResponseSpec, Route
+from jackfield.identity.browser import read_fields
+from jackfield.identity.pages import as_page, redirect
 from jackfield.model.call import Call, CallStatus, Delivery, done
 from jackfield.model.principal import Scope
 from jackfield.model.text import Time, iso_time
@@ -147,16 +150,19 @@ class AnswersApi:
         """
         call_id, purpose = self._signed(request)
         if purpose == "approval":
-            return await self._decide(request, call_id)
+            return await as_page(self._decide_by_page)(request) if is_form(request) else await self._decide(request)
         call = await self._answers.submit(call_id, done(await read_any(request)), principal=None)
         return _accepted(call, call_id)
 
     async def show_by_callback(self, request: Request) -> Response:
-        """What whoever holds a signed url is asked: exactly what would run, and how far it is."""
+        """What whoever holds a signed url is asked: exactly what would run, and how far it is.
+
+        A browser gets the url of an approval as a page.
+        """
+        if wants_page(request):
+            return await as_page(self._show_page)(request)
         call_id, purpose = self._signed(request)
-        call = await self._store.read(partial(call_tx.get_call, call_id))
-        if call is None:
-            raise CallNotFound("The record of this call is gone.")
+        call = await self._call(call_id)
         is_open = call.status in _OPEN[purpose]
         return json_response(
             Asked(
@@ -171,7 +177,37 @@ class AnswersApi:
             )
         )
 
-    async def _decide(self, request: Request, call_id: str) -> Response:
+    async def _call(self, call_id: str) -> Call:
+        call = await self._store.read(partial(call_tx.get_call, call_id))
+        if call is None:
+            raise CallNotFound("The record of this call is gone.")
+        return call
+
+    async def _show_page(self, request: Request) -> Response:
+        call_id, purpose = self._signed(request)
+        if purpose != "approval":
+            return redirect(f"/#/answer/{request.part('token')}")
+        return approval_page(await self._call(call_id))
+
+    async def _decide_by_page(self, request: Request) -> Response:
+        call_id, _ = self._signed(request)
+        form = await read_fields(request)
+        decision = form.one("decision")
+        if decision not in ("approve", "reject"):
+            raise BadRequest("The form has no decision. Go back and use one of its buttons.", param="decision")
+        try:
+            if decision == "approve":
+                return decided_page(await self._answers.approve(call_id, principal=None))
+            reason = form.one("reason").strip()[:LONGEST_REASON] or None
+            return decided_page(await self._answers.reject(call_id, principal=None, reason=reason))
+        except (Conflict, Expired):
+            call = await self._call(call_id)
+            if call.status is CallStatus.PENDING_APPROVAL:
+                raise
+            return approval_page(call)
+
+    async def _decide(self, request: Request) -> Response:
+        call_id, _ = self._signed(request)
         body = await _decision.read(request)
         if body.approve:
             call = await self._answers.approve(call_id, principal=None, arguments=body.arguments)

@@ -10,7 +10,15 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.calls.transactions import Moved, calls_in, get_call, insert_values, questions_of, settle_cancelled
+from jackfield.calls.transactions import (
+    Moved,
+    announce,
+    calls_in,
+    get_call,
+    insert_question,
+    questions_of,
+    settle_cancelled,
+)
 from jackfield.model.call import Call, Failed
 from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import Row, Script, json_list, one, wake
@@ -75,6 +83,8 @@ def park_operation(call_id: str, reference: Raw, *, attempt: int) -> Script[Move
     call = yield from get_call(call_id)
     if rows and call is not None and call.shown:
         yield from space_tx.show_call(call, status=space_tx.status_shown(call))
+    if rows and call is not None:
+        yield from announce(call)
     return Moved(call, moved=bool(rows))
 
 
@@ -88,7 +98,7 @@ def ask_questions(operation: Operation, asked: Iterable[Call]) -> Script[bool]:
         return False
     yield wake(operation.call_id)
     for question in asked:
-        yield "insert_call", insert_values(question, age_ms=0)
+        yield from insert_question(question)
     return True
 
 

@@ -286,6 +286,7 @@ SELECT id FROM calls WHERE status IN ('running', 'waiting') AND deadline <= cloc
 UPDATE calls SET status = 'pending', delivery = 'inbox', first_reply = 'timeout',
     expires_at = clock_ms() + NULLIF(expires_in_ms, 0)
 WHERE status = 'waiting' AND cycle_id IS NULL
+RETURNING *
 
 -- name: orphaned_waits
 -- The same where several can be: an HTTP caller waited at a gateway that is dead.

@@ -1,7 +1,8 @@
 """Every durable transition of a call, as scripts: the pending-call protocol, T1 to T6 and T11 to T13.
 
 Zero rows always means that somebody else was first. A call that is shown in a space is shown in the transaction that
-moves it; one that is not costs nothing more. Every transition publishes the call's id.
+moves it; one that is not costs nothing more. Every transition publishes the call's id, and one to a status that people
+may want to hear of is announced (`announce`).
 Above: all that makes and settles calls. Below: the transactions of spaces, `rows.py`.
 """
 
@@ -13,9 +14,10 @@ from msgspec import Struct
 
 from jackfield.calls.rows import call_from, identity_values, inbox_data, outcome_values
 from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
+from jackfield.model.event import Event, event_of
 from jackfield.protocol.large_results import StoredResult, is_large, set_aside
 from jackfield.spaces import transactions as space_tx
-from jackfield.store.scripts import INBOX_TOPIC, READY_TOPIC, InsertScript, Script, json_list, one, wake
+from jackfield.store.scripts import INBOX_TOPIC, READY_TOPIC, InsertScript, Row, Script, happened, json_list, one, wake
 
 _WITH_DEADLINE = frozenset({CallStatus.RUNNING, CallStatus.WAITING})
 _WITH_EXPIRY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN})
@@ -88,6 +90,7 @@ def start_call(call: Call, *, age_ms: int = 0, claim: Claim | None = None, wakes
     started = call_from(rows[0])
     if started.shown:
         yield from space_tx.show_call(started, status=space_tx.status_shown(started))
+    yield from announce(started)
     return Started(started, fresh=True)
 
 
@@ -153,7 +156,11 @@ class SettledCall(InsertScript[Call]):
         if settled.shown:
             yield from space_tx.show_call(settled, status="running")
             yield from space_tx.show_outcome(settled)
+        yield from announce(settled)
         return settled
+
+    def event(self) -> Event | None:
+        return None if isinstance(self._outcome, Done) else event_of(self.written(0))
 
     def row(self) -> tuple[object, ...] | None:
         call, outcome = self._call, self._outcome
@@ -269,6 +276,7 @@ def _settle(statement: str, call_id: str, outcome: Done | Failed, large_result: 
         yield from tell_inbox(call)
     if call.shown:
         yield from space_tx.show_outcome(call)
+    yield from announce(call)
     return Moved(call, moved=True)
 
 
@@ -279,6 +287,13 @@ def answer_run(call: Call) -> Script[None]:
         yield "number_answer", {"id": call.id, "answer": run["answered"]}
         if run["status"] == "ready":
             yield wake(READY_TOPIC + run["kind"])
+
+
+def announce(call: Call) -> Script[None]:
+    """The call has just come to its status: an event, where that is one that people may want to hear of."""
+    event = event_of(call)
+    if event is not None:
+        yield happened(event)
 
 
 def stored_outcome(
@@ -323,11 +338,29 @@ def _published_move(statement: str, call_id: str, **values: Any) -> Script[Moved
 
 
 def shown_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
-    """Published, and shown in the call's space."""
-    moved = yield from _published_move(statement, call_id, **values)
+    """To another status: published, shown in the call's space, and announced."""
+    moved = yield from _announced_move(statement, call_id, **values)
     if moved.moved and moved.call is not None and moved.call.shown:
         yield from space_tx.show_call(moved.call, status=space_tx.status_shown(moved.call))
     return moved
+
+
+def _announced_move(statement: str, call_id: str, **values: Any) -> Script[Moved]:
+    moved = yield from _published_move(statement, call_id, **values)
+    if moved.moved and moved.call is not None:
+        yield from announce(moved.call)
+    return moved
+
+
+def insert_question(question: Call) -> Script[None]:
+    """A question that a tool asks is a call of its own, which somebody is to answer."""
+    rows = yield "insert_call", insert_values(question, age_ms=0)
+    yield from announce(call_from(rows[0]))
+
+
+def announce_row(row: Row) -> Script[None]:
+    """The same for a row of `calls`."""
+    return announce(call_from(row))
 
 
 def flip(call_id: str) -> Script[Moved]:
@@ -343,7 +376,7 @@ def abandon_wait(call_id: str) -> Script[Moved]:
 
 
 def _flip(statement: str, call_id: str) -> Script[Moved]:
-    moved = yield from _published_move(statement, call_id)
+    moved = yield from _announced_move(statement, call_id)
     if moved.moved and moved.call is not None and moved.call.awaited_by is not None:
         yield from answer_run(moved.call)
     return moved
@@ -411,7 +444,7 @@ def park(call_id: str, question: Call, *, attempt: int, owner: str) -> Script[Mo
     # T13
     parked = yield from shown_move("park", call_id, attempt=attempt, owner=owner)
     if parked.moved:
-        yield "insert_call", insert_values(question, age_ms=0)
+        yield from insert_question(question)
     return parked
 
 

@@ -20,6 +20,7 @@ from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.catalog.pins import Definition, diff_of, pinnable
 from jackfield.catalog.transactions import PINS_TOPIC, Pin, ToolName
 from jackfield.errors import Conflict, NotFound
+from jackfield.model.event import Event
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.sources.supervisor import SourceState, SourceStatus
 from jackfield.store import Store
@@ -76,6 +77,7 @@ class Pinning:
             name, source = pin_key(held[identity]).replace(":", " ", 1), identity[0]
             why = "is new" if self._catalog.pins.awaits(identity) else "changed its definition"
             log.warning("%s of %s is held: it %s. See 'jackfield accept %s'", name, source, why, source)
+            self._store.tell(_held_event(held[identity], reason=f"It {why}."))
         self._told = frozenset(held)
 
     @property
@@ -197,6 +199,26 @@ def offered_definition(entry: Entry) -> Definition:
             param="name",
         )
     return pinnable(entry.tool.definition)
+
+
+def _held_event(entry: Entry, *, reason: str) -> Event:
+    """Every gateway finds it so; it is told once for each definition."""
+    source = entry.tool.source
+    digest = offered_definition(entry).digest if entry.tool.definition is not None else ""
+    return Event(
+        type="tool.quarantined",
+        tool=entry.name,
+        source=source,
+        details={
+            "tool": entry.name,
+            "kind": kind_of(entry.tool),
+            "source": source,
+            "reason": reason,
+            "digest": digest,
+            "command": f"jackfield accept {source}",
+        },
+        key=f"tool.quarantined {source} {pin_key(entry)} {digest}",
+    )
 
 
 def _kept(names: Iterable[ToolName]) -> dict[Identity, KeptName]:

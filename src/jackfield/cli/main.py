@@ -45,6 +45,9 @@ COMMANDS = {
     "grants": CommandEntry("grants", "list what OAuth clients were allowed, or end it"),
     "login": CommandEntry("connections", "log in at a source"),
     "connections": CommandEntry("connections", "list who is logged in at which source, or end a login"),
+    "notifications": CommandEntry(
+        "notifications", "list what targets were told of, retry what failed, or test a target"
+    ),
     "vault": CommandEntry("vault", "show how the vault stands, or give it a new key"),
     "audit": CommandEntry("audit", "list who changed what, export it, or check that nobody tampered with it"),
     "reload": CommandEntry("reload", "have the gateway read its config file anew"),

@@ -33,6 +33,7 @@ from jackfield.calls.redaction import Redactor
 from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
 from jackfield.calls.tool_servers import ToolServers
+from jackfield.calls.transactions import announce_row
 from jackfield.catalog.checking import Checking, helper_process
 from jackfield.catalog.cluster_limits import ClusterLimits
 from jackfield.catalog.groups import Groups
@@ -75,6 +76,7 @@ from jackfield.llm.models import answer_to
 from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
+from jackfield.notify.service import Notifications, NotifyLinks
 from jackfield.outgoing import Outgoing
 from jackfield.runs.tool_search import ToolSearch
 from jackfield.settings import Settings
@@ -274,6 +276,14 @@ class Gateway:
             gateway_id=self.id,
         )
         self.session_tools = SessionTools(self.sessions)
+        self.notifications = Notifications(
+            settings.notify,
+            store=self.store,
+            outgoing=self.outgoing,
+            gateway_id=self.id,
+            links=NotifyLinks(signed=self.links, public_url=settings.url, login_url=self._executor.login_waits.url_of),
+            redact=redactor.json,
+        )
         return BuiltinSource(agent_handlers() | tool_search.builtin_handlers | self.session_tools.builtin_handlers)
 
     async def __aenter__(self) -> Self:
@@ -288,7 +298,9 @@ class Gateway:
         with naming(self.settings.store_from):
             await self.store.open()
         await self._load_keys()
-        await self.store.write(partial(gateway_tx.enter, self.id, is_shared=self.store.is_shared))
+        await self.store.write(
+            partial(gateway_tx.enter, self.id, is_shared=self.store.is_shared, announce=announce_row)
+        )
         await self.store.write(self.audit.begin)
         await self.reloader.announce()
         self.checking.open()
@@ -317,6 +329,7 @@ class Gateway:
             log.warning("agent %s: %s %s", name, why, SPEAK_SO)
         self.principals.on_ended(self.sessions.end_of)
         self.scheduler.start()
+        self.notifications.start()
         self._background = [
             asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.scheduler.sweep), name="agents' inboxes"),
@@ -360,6 +373,7 @@ class Gateway:
         if self._background:
             await asyncio.wait(self._background)
         await self._operations.close()
+        await self.notifications.close()
         if self.pinning.is_behind:
             await self.pinning.catch_up()
         self.catalog.close()
@@ -507,6 +521,7 @@ class Gateway:
         """Have the catalog show what the sources list now."""
         await self.catalog.update_aside(self.source_registry.listings())
         self.pinning.look()
+        self.notifications.look(self.source_registry.statuses())
 
     async def _send_last_spans(self) -> None:
         telemetry, self._executor.telemetry = self._executor.telemetry, None

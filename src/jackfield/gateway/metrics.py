@@ -6,8 +6,9 @@ Counting is a number in memory; everything else is done when somebody asks.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
+from typing import TypeVar
 
 from jackfield import __version__
 from jackfield.calls.counters import OTHER, Counters
@@ -21,11 +22,13 @@ from jackfield.http.response import NO_STORE, BytesResponse, Header, Response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.llm.types import TokenCount
 from jackfield.model.principal import Principal
+from jackfield.notify.transactions import OutboxDepth
 from jackfield.sources.supervisor import SourceStatus
 from jackfield.store import Store
 from jackfield.workers.host import WorkerHost
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 STORE_ANSWERS_WITHIN = 2.0
 LINES_AT_ONCE = 1_000
@@ -86,6 +89,15 @@ REQUEST_DURATION = Metric(
     "Time from a request to the beginning of its response.",
     ("method", "route"),
 )
+OUTBOX = Metric(
+    "jackfield_notifications_waiting", "gauge", "Notifications that are to be delivered to a target.", ("target",)
+)
+OUTBOX_OLDEST = Metric(
+    "jackfield_notifications_waiting_oldest_seconds", "gauge", "How old the oldest of them is.", ("target",)
+)
+OUTBOX_FAILED = Metric(
+    "jackfield_notifications_failed", "gauge", "Notifications on record that were given up.", ("target",)
+)
 STREAMS = Metric("jackfield_streams_open", "gauge", "Streams that are open: sse, websocket.", ("kind",))
 
 FOR_ALL = (INFO, CALLS, CALL_DURATION, SOURCE_UP, SOURCE_TOOLS)
@@ -94,6 +106,7 @@ METRICS = (
     *FOR_ALL,
     *(CALLS_RUNNING, REFUSALS, WAITING, OLDEST_WAITING, STORE_UP, STORE_QUEUE, POOL_CONNECTIONS, POOL_LIMIT),
     *(WORKERS, WORKERS_BUSY, WORKER_RESTARTS, TOKENS, REQUESTS, REQUEST_DURATION, STREAMS),
+    *(OUTBOX, OUTBOX_OLDEST, OUTBOX_FAILED),
 )
 
 Shows = Callable[[str], bool]
@@ -114,8 +127,10 @@ class MetricsApi:
         worker_host: WorkerHost,
         statuses: Callable[[], list[SourceStatus]],
         sees_source: Callable[[Principal, str], bool],
+        outbox_depths: Callable[[], Awaitable[dict[str, OutboxDepth]]],
     ) -> None:
         self._counters = counters
+        self._outbox_depths = outbox_depths
         self._http = http_counters
         self._tokens = tokens
         self._catalog = catalog
@@ -147,7 +162,7 @@ class MetricsApi:
         return BytesResponse(200, _HEADERS, ("\n".join(lines) + "\n").encode(errors="replace"))
 
     async def _of_the_whole(self) -> list[str]:
-        waiting = await self._waiting()
+        waiting, depths = await self._from_store(self._waiting()), await self._from_store(self._outbox_depths())
         return [
             *running_lines(self._counters),
             *waiting_lines(waiting),
@@ -155,13 +170,17 @@ class MetricsApi:
             *worker_lines(self._worker_host),
             *token_lines(self._tokens),
             *await _in_turns(http_lines(self._http)),
+            *outbox_lines(depths or {}),
         ]
 
-    async def _waiting(self) -> list[Waiting] | None:
+    async def _waiting(self) -> list[Waiting]:
+        return await self._store.read(count_waiting)
+
+    async def _from_store(self, read: Awaitable[T]) -> T | None:
         """None: the store does not answer."""
         try:
             async with asyncio.timeout(STORE_ANSWERS_WITHIN):
-                return await self._store.read(count_waiting)
+                return await read
         except (Unavailable, TimeoutError) as fault:
             log.warning("The store does not say what waits: %r", fault)
             return None
@@ -177,6 +196,7 @@ def routes(
     worker_host: WorkerHost,
     statuses: Callable[[], list[SourceStatus]],
     sees_source: Callable[[Principal, str], bool],
+    outbox_depths: Callable[[], Awaitable[dict[str, OutboxDepth]]],
 ) -> list[Route]:
     """The one route of figures."""
     api = MetricsApi(
@@ -188,6 +208,7 @@ def routes(
         worker_host=worker_host,
         statuses=statuses,
         sees_source=sees_source,
+        outbox_depths=outbox_depths,
     )
     return [
         Route(
@@ -256,6 +277,16 @@ def waiting_lines(waiting: list[Waiting] | None) -> Iterator[str]:
     yield from OLDEST_WAITING.described()
     for one in waiting or ():
         yield OLDEST_WAITING.sample(one.oldest_ms / 1000, one.status.value)
+
+
+def outbox_lines(depths: dict[str, OutboxDepth]) -> Iterator[str]:
+    """What waits for each target of the config; no samples while the store does not answer."""
+    yield from OUTBOX.described()
+    yield from (OUTBOX.sample(depth.waiting, name) for name, depth in depths.items())
+    yield from OUTBOX_OLDEST.described()
+    yield from (OUTBOX_OLDEST.sample(depth.oldest_ms / 1000, name) for name, depth in depths.items())
+    yield from OUTBOX_FAILED.described()
+    yield from (OUTBOX_FAILED.sample(depth.failed, name) for name, depth in depths.items())
 
 
 def store_lines(store: Store, *, is_up: bool) -> Iterator[str]:

@@ -37,6 +37,7 @@ async def prune(store: Store, *, keep_days: float, limit: int = 500) -> int:
         ("prune_spending", {}),
         ("prune_sessions", old),
         ("prune_gateways", {"before": before}),
+        ("prune_outbox", old | {"before_id": f"msg_{before:012x}"}),
     ):
         await store.write(partial(run, name, **values))
     await store.write(partial(oauth_tx.prune, limit=limit))

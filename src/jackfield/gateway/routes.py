@@ -36,6 +36,7 @@ from jackfield.identity.oauth.consent_page import GroupChoice
 from jackfield.mcp import api as mcp
 from jackfield.mcp.server import McpServer
 from jackfield.model.principal import Principal
+from jackfield.notify import api as notify_api
 from jackfield.responses import api as responses
 from jackfield.responses.service import ResponseService
 from jackfield.sessions import api as sessions
@@ -102,6 +103,7 @@ def all_routes(
         *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
         *vault_api.routes(gateway.vault),
         *audit_api.routes(store),
+        *notify_api.routes(gateway.notifications),
         *connections_api.routes(gateway.connections, gateway.login_flows, sees_source=gateway.sees_source),
         *connect_pages.routes(gateway.login_flows, browser, public_url=settings.url),
         *config_api.routes(gateway.reloader),
@@ -122,6 +124,7 @@ def all_routes(
             worker_host=gateway.worker_host,
             statuses=gateway.source_statuses,
             sees_source=gateway.sees_source,
+            outbox_depths=gateway.notifications.depths,
         ),
         _document_route(document := bytearray()),
         *reference.routes(lambda: msgspec.json.decode(document)),

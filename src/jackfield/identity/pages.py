@@ -47,6 +47,8 @@ button,.button{display:inline-block;min-height:44px;margin:0 8px 8px 0;padding:9
 text-decoration:none;color:var(--ink);background:var(--ground);border:1px solid var(--line);border-radius:6px}
 .primary{color:var(--on-accent);background:var(--accent);border-color:var(--accent)}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px}
+pre{margin:0 0 16px;padding:8px 12px;white-space:pre-wrap;overflow-wrap:anywhere;
+font:14px/1.5 ui-monospace,monospace;background:var(--ground);border:1px solid var(--line);border-radius:6px}
 .quiet{color:var(--quiet);font-size:14px}
 .fault{color:var(--bad)}
 """.strip().replace("\n", "")

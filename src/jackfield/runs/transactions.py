@@ -117,6 +117,7 @@ def take_step(
         )
         rows = yield "insert_call", call_tx.insert_values(placed, age_ms=0)
         written.append(call_from(rows[0]))
+        yield from call_tx.announce(written[-1])
     spent = tokens or Tokens()
     values = {"run": run.id, "awaited": len(written), "input_tokens": spent.input, "output_tokens": spent.output}
     yield "note_step", values

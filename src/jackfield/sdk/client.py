@@ -15,6 +15,7 @@ from jackfield.sdk.connections import Connections
 from jackfield.sdk.grants import Grants
 from jackfield.sdk.groups import Groups
 from jackfield.sdk.keys import Keys
+from jackfield.sdk.notifications import Notifications
 from jackfield.sdk.reading import Prompts, Resources
 from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.sources import Sources, Workers
@@ -60,6 +61,7 @@ class Client:
         self.vault = Vault(self._connection)
         self.audit = Audit(self._connection)
         self.config = Config(self._connection)
+        self.notifications = Notifications(self._connection)
         self.connections = Connections(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)

@@ -34,6 +34,13 @@ from jackfield.sdk.grants import GrantInfo, Grants
 from jackfield.sdk.groups import GroupInfo, Groups
 from jackfield.sdk.keys import KeyInfo, Keys
 from jackfield.sdk.loop import LoopThread
+from jackfield.sdk.notifications import (
+    NotificationInfo,
+    NotificationPage,
+    Notifications,
+    NotifyTargetInfo,
+    NotifyTestInfo,
+)
 from jackfield.sdk.reading import (
     PromptInfo,
     PromptResult,
@@ -365,6 +372,32 @@ class SyncGrants:
     def revoke(self, grant_id: str) -> None:
         """End one; the client's tokens are worth nothing from then on."""
         self._loop.run(self._grants.revoke(grant_id))
+
+
+class SyncNotifications:
+    """Notifications of the gateway."""
+
+    def __init__(self, notifications: Notifications, loop: LoopThread) -> None:
+        self._notifications = notifications
+        self._loop = loop
+
+    def list(
+        self, *, status: str | None = None, target: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> NotificationPage:
+        """A page, the newest first."""
+        return self._loop.run(self._notifications.list(status=status, target=target, limit=limit, cursor=cursor))
+
+    def targets(self) -> tuple[NotifyTargetInfo, ...]:
+        """The targets of the config, and what waits for each."""
+        return self._loop.run(self._notifications.targets())
+
+    def retry(self, notification_id: str) -> NotificationInfo:
+        """Deliver one that was given up. Raises `Conflict` where it was not."""
+        return self._loop.run(self._notifications.retry(notification_id))
+
+    def test(self, target: str) -> NotifyTestInfo:
+        """Send a test message to a target now."""
+        return self._loop.run(self._notifications.test(target))
 
 
 class SyncVault:
@@ -922,6 +955,7 @@ class SyncClient:
         self.vault = SyncVault(self._client.vault, self._loop)
         self.audit = SyncAudit(self._client.audit, self._loop)
         self.config = SyncConfig(self._client.config, self._loop)
+        self.notifications = SyncNotifications(self._client.notifications, self._loop)
         self.connections = SyncConnections(self._client.connections, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)

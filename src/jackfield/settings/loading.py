@@ -27,6 +27,7 @@ from jackfield.settings.identity import (
     check_role,
     check_scopes,
 )
+from jackfield.settings.notify import NotifySettings, check_target
 from jackfield.settings.parsing import parse_config
 from jackfield.settings.tools import (
     RESERVED_SOURCES,
@@ -87,6 +88,7 @@ class _Tables(Struct, frozen=True, kw_only=True):
     groups: dict[str, GroupSettings] = {}
     sessions: dict[str, SessionSettings] = {}
     relay: RelaySettings = RelaySettings()
+    notify: dict[str, NotifySettings] = {}
 
 
 class _Document(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -272,6 +274,7 @@ def load_settings(
         groups=document.groups,
         sessions=document.sessions,
         relay=document.relay,
+        notify=document.notify,
         log_format=env.get("JACKFIELD_LOG", "text"),
         secrets=secrets,
         origin=SettingsOrigin(config=config, environment=env, overrides=dict(overrides or {})),
@@ -471,6 +474,8 @@ def _check(settings: Settings) -> None:
             raise ConfigError(
                 f"{where}: groups.{group}: a group's name has 1 to 64 letters, digits, '_' or '-'. Rename it."
             )
+    for name, target in settings.notify.items():
+        check_target(name, target, where=f"{where}: notify.{name}")
     for agent in settings.agents:
         _check_agent(settings, agent, where=f"{where}: agents.{agent}")
     for source in settings.sources:

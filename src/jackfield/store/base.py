@@ -5,6 +5,7 @@ Above: services, which hand over scripts. A new database is a subclass with `ope
 """
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -12,11 +13,14 @@ from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 
+from jackfield.errors import JackfieldError
+from jackfield.model.event import Event
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.bus import Bus
-from jackfield.store.scripts import Script, run
+from jackfield.store.scripts import EventRecorder, Script, run
 
 T = TypeVar("T")
+log = logging.getLogger("jackfield.store")
 
 
 class PoolFigures(Struct, frozen=True, kw_only=True):
@@ -45,6 +49,8 @@ class Store(ABC):
         self.bus = Bus()
         self.large_result = large_result
         """Bytes above which a result is kept apart from its call; 0: never."""
+        self.recorder: EventRecorder | None = None
+        """What scripts announce with `happened` is written by this; None: nobody wants to know of anything."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -76,6 +82,19 @@ class Store(ABC):
         """Its connections, where a server has them."""
         return ()
 
+    def records(self, event_type: str) -> bool:
+        """Whether somebody wants to know of such events."""
+        return self.recorder is not None and event_type in self.recorder.types
+
+    def tell(self, event: Event) -> None:
+        """Have an event recorded that no transition causes. Returns at once; what goes wrong is logged."""
+        if self.recorder is None or event.type not in self.recorder.types:
+            return
+        try:
+            self.write(partial(self.recorder.script, event)).add_done_callback(_log_fault)
+        except JackfieldError as fault:
+            log.warning("an event (%s) could not be recorded: %s", event.type, fault)
+
     def wake(self, topic: str) -> None:
         """Publish `topic` at every gateway without writing anything."""
         self.bus.publish(topic)
@@ -87,3 +106,8 @@ class Store(ABC):
         """The database's clock; also the proof that it answers."""
         rows = await self.read(partial(run, "ping"))
         return int(rows[0]["now"])
+
+
+def _log_fault(written: "asyncio.Future[None]") -> None:
+    if not written.cancelled() and (fault := written.exception()) is not None:
+        log.warning("an event could not be recorded: %s", fault)

@@ -1,14 +1,14 @@
 """Heartbeats of the gateways that share a database, and values that they have in common."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
 
 from jackfield.model.ids import new_id
 from jackfield.store.base import Store
-from jackfield.store.scripts import Script, one
+from jackfield.store.scripts import Row, Script, one
 
 
 class Cluster:
@@ -24,17 +24,19 @@ class Cluster:
         self.id = await store.write(partial(shared_value, "house", otherwise=new_id("house")))
 
 
-def enter(gateway: str, *, is_shared: bool) -> Script[None]:
+def enter(gateway: str, *, is_shared: bool, announce: Callable[[Row], Script[None]] | None = None) -> Script[None]:
     """A gateway is alive. Where only one can be, all others are dead, and whoever waited there is gone.
 
-    What is answered from then on goes to the inbox.
+    What is answered from then on goes to the inbox. `announce` is told of each such call.
     """
     if is_shared:
         yield "insert_gateway", {"id": gateway}
         return
     yield "bury_other_gateways", {"id": gateway}
     yield "insert_gateway", {"id": gateway}
-    yield "abandon_all_waits", {}
+    for call in (yield "abandon_all_waits", {}):
+        if announce is not None:
+            yield from announce(call)
 
 
 def beat(gateway: str) -> Script[bool]:

@@ -95,7 +95,7 @@ class PostgresStore(Store):
             raise StoreBusy(f"{QUEUE_LIMIT} writes wait for the database already. Try again in a moment.")
         reply: WriteReply[T] = WriteReply(loop=asyncio.get_running_loop())
         self._accepted += 1
-        self._queue.append(Job(script, reply, []))
+        self._queue.append(Job(script, reply, [], self.recorder))
         if self._busy < WRITERS and not self._is_waking:
             self._is_waking = True
             self._busy += 1

@@ -14,12 +14,13 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import asyncpg
 from msgspec import Struct
 
-from jackfield.store.scripts import WAKE, Ask, Row, Script, Statement, make_statement
+from jackfield.store.scripts import EVENT, WAKE, Ask, EventRecorder, Row, Script, Statement, make_statement
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -48,6 +49,7 @@ class Job(Struct, frozen=True, eq=False):
     reply: "asyncio.Future[Any]"
     topics: list[str]
     """What is published after the commit; the script may add to it."""
+    recorder: EventRecorder | None = None
 
 
 class StartedScript(Struct, frozen=True, eq=False):
@@ -85,13 +87,15 @@ class Scripts:
         row = str(_storable(ask[1][LATER[stage - 1]])) if stage else _row_of(ask)
         return StartedScript(job, steps, statement, arguments, row, stage)
 
-    async def run(self, connection: "Connection", script: Callable[[], Script[T]]) -> T:
+    async def run(
+        self, connection: "Connection", script: Callable[[], Script[T]], *, topics: list[str] | None = None
+    ) -> T:
         """Run one script to its end, in whatever transaction there is."""
-        steps = script()
+        steps, topics = script(), [] if topics is None else topics
         try:
             ask = next(steps)
             while True:
-                ask = steps.send(await self._answer(connection, ask, topics=[]))
+                ask = steps.send(await self._answer(connection, ask, topics=topics))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -168,14 +172,20 @@ class Scripts:
                 ask = steps.send(rows)
                 if _stage_of(ask) > begun.stage:
                     return self._begun(job, steps, ask)
-                rows = await self._answer(connection, ask, topics=job.topics)
+                rows = await self._answer(connection, ask, topics=job.topics, recorder=job.recorder)
         except StopIteration as end:
             done.append((job, end.value))
             return None
 
-    async def _answer(self, connection: "Connection", ask: Ask, *, topics: list[str]) -> Sequence[Row]:
+    async def _answer(
+        self, connection: "Connection", ask: Ask, *, topics: list[str], recorder: EventRecorder | None = None
+    ) -> Sequence[Row]:
         if ask[0] == WAKE:
             topics.append(ask[1]["topic"])
+            return ()
+        if ask[0] == EVENT:
+            if recorder is not None and (event := ask[1]["event"]).type in recorder.types:
+                await self.run(connection, partial(recorder.script, event), topics=topics)
             return ()
         statement, arguments = self._prepared(ask)
         return _as_rows(await connection.fetch(statement.sql, *arguments))

@@ -6,13 +6,15 @@ all of it in one transaction, or none. Above: the `transactions` of each package
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
+
+from jackfield.model.event import Event
 
 PACKAGES = (
     "store",
@@ -28,6 +30,7 @@ PACKAGES = (
     "identity",
     "identity.oauth",
     "connections",
+    "notify",
 )
 """Those with named statements, each in its `queries.sql`."""
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -115,6 +118,16 @@ READY_TOPIC = "ready:"
 """Followed by a kind of run: one of them can be claimed."""
 WAKE = "wake"
 """Asked for in place of a statement: a topic to publish after the commit."""
+EVENT = "event"
+"""Asked for in place of a statement: whoever records events does so in this transaction; nobody, and it is nothing."""
+
+
+class EventRecorder(Struct, frozen=True, kw_only=True):
+    """What is written about events, in the transaction that causes them."""
+
+    types: frozenset[str]
+    """Those that it wants to know of."""
+    script: Callable[[Event], Script[None]]
 
 
 class InsertScript(ABC, Generic[T]):
@@ -135,6 +148,10 @@ class InsertScript(ABC, Generic[T]):
         None: more than this row has to be written.
         """
 
+    def event(self) -> Event | None:
+        """What is told of it. Where somebody records that, the script is run."""
+        return None
+
     @abstractmethod
     def written(self, finished_at: int) -> T:
         """What the script would have returned."""
@@ -143,6 +160,11 @@ class InsertScript(ABC, Generic[T]):
 def wake(topic: str) -> Ask:
     """Yielded by a script, never first: `topic` is published at every gateway after the commit."""
     return WAKE, {"topic": topic}
+
+
+def happened(event: Event) -> Ask:
+    """Yielded by a script, never first: `event` is recorded in its transaction, where somebody wants to know."""
+    return EVENT, {"event": event}
 
 
 def one(query: str, /, **values: Any) -> Script[Row | None]:

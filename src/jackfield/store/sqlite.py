@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -30,7 +31,9 @@ from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.store.base import Store, WriteReply
 from jackfield.store.inserts import MOST, WORDS, insert_all, insert_together
 from jackfield.store.scripts import (
+    EVENT,
     WAKE,
+    EventRecorder,
     InsertScript,
     Row,
     Script,
@@ -74,6 +77,7 @@ class _Job(Struct, frozen=True, eq=False):
     """What is published after the commit; the script may add to it."""
     row: tuple[object, ...] | None = None
     """All that the script writes, if it is one row: many of these are one statement."""
+    recorder: EventRecorder | None = None
 
 
 _Result = tuple[_Job, Any, BaseException | None]
@@ -129,11 +133,16 @@ class SqliteStore(Store):
         self._waiting += 1
         self._drained.clear()
         # The row is made here, on the event loop, so that the writer has nothing to compute.
-        row = script.row() if isinstance(script, InsertScript) else None
-        self._gathered.append(_Job(script, reply, [], row))
+        row = self._row_of(script) if isinstance(script, InsertScript) else None
+        self._gathered.append(_Job(script, reply, [], row, self.recorder))
         if len(self._gathered) == 1 and not self._is_writing:
             self._loop.call_soon(self._hand_over)
         return reply
+
+    def _row_of(self, script: InsertScript[Any]) -> tuple[object, ...] | None:
+        if self.recorder is not None and (event := script.event()) is not None and self.records(event.type):
+            return None
+        return script.row()
 
     @property
     def queued(self) -> int:
@@ -224,8 +233,17 @@ class SqliteStore(Store):
                     self.bus.publish(topic)
 
 
+def _run_job(connection: sqlite3.Connection, job: _Job, known: dict[str, Statement]) -> Any:
+    return run_script(connection, job.script, known, topics=job.topics, recorder=job.recorder)
+
+
 def run_script(
-    connection: sqlite3.Connection, script: Callable[[], Script[T]], known: dict[str, Statement], *, topics: list[str]
+    connection: sqlite3.Connection,
+    script: Callable[[], Script[T]],
+    known: dict[str, Statement],
+    *,
+    topics: list[str],
+    recorder: EventRecorder | None = None,
 ) -> T:
     """Run a script to its end on this connection. Whom it wakes is added to `topics`."""
     steps = script()
@@ -234,6 +252,11 @@ def run_script(
         while True:
             if wanted == WAKE:
                 topics.append(values["topic"])
+                wanted, values = steps.send(())
+                continue
+            if wanted == EVENT:
+                if recorder is not None and (event := values["event"]).type in recorder.types:
+                    run_script(connection, partial(recorder.script, event), known, topics=topics)
                 wanted, values = steps.send(())
                 continue
             statement = known[wanted] if isinstance(wanted, str) else make_statement(wanted.name, wanted.text, "?")
@@ -287,12 +310,9 @@ def _run_all(connection: sqlite3.Connection, batch: list[_Job], known: dict[str,
     inserts = [job for job in batch if job.row is not None]
     kind = _kind_of(inserts)
     if kind is None:
-        return [(job, run_script(connection, job.script, known, topics=job.topics), None) for job in batch]
+        return [(job, _run_job(connection, job, known), None) for job in batch]
     finished = iter(insert_all(connection, kind, [job.row for job in inserts if job.row is not None]))
-    return [
-        (job, next(finished) if job.row else run_script(connection, job.script, known, topics=job.topics), None)
-        for job in batch
-    ]
+    return [(job, next(finished) if job.row else _run_job(connection, job, known), None) for job in batch]
 
 
 def _commit_apart(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:
@@ -302,7 +322,7 @@ def _commit_apart(connection: sqlite3.Connection, batch: list[_Job], known: dict
         for job in batch:
             connection.execute("SAVEPOINT alone")
             try:
-                results.append((job, run_script(connection, job.script, known, topics=job.topics), None))
+                results.append((job, _run_job(connection, job, known), None))
             except Exception as fault:  # noqa: BLE001 - as above
                 log.warning("A write failed and was rolled back, alone: %s", fault)
                 connection.execute("ROLLBACK TO alone")
