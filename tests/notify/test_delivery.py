@@ -224,3 +224,26 @@ async def test_only_administrators_see_notifications(tmp_path: Path) -> None:
         assert (await client.get("/api/v1/notifications", headers=headers)).status_code == 403
         assert (await client.post("/api/v1/notifications/msg_x/retry", headers=headers)).status_code == 403
         assert (await client.post("/api/v1/notifications/targets/x/test", headers=headers)).status_code == 403
+
+
+@requirement("OPS-notify-reload")
+async def test_targets_of_a_config_that_is_read_anew_are_told_and_the_others_are_not_touched(tmp_path: Path) -> None:
+    with receiving() as receiver:
+        before = TOOLS + target(receiver, "kept") + target(receiver, "moved")
+        after = TOOLS + target(receiver, "kept") + target(receiver, "added") + target(receiver, "moved")
+        after = after.replace(f"{receiver.url}/moved", f"{receiver.url}/elsewhere")
+        async with in_process_gateway(tmp_path, before) as (_, client):
+            receiver.answer = lambda path, _headers: 503 if path == "/moved" else 204
+            first = await call(client, "confirm")
+            await eventually_async(lambda: any(attempt.path == "/moved" for attempt in receiver.attempts))
+            (tmp_path / "jackfield.toml").write_text(after, encoding="utf-8")
+            changes = (await client.post("/api/v1/config/reload")).json()
+            assert (changes["added"], changes["changed"]) == (["notify.added"], ["notify.moved"])
+            second = await call(client, "confirm")
+            for path, told in (("/kept", [first, second]), ("/elsewhere", [first, second]), ("/added", [second])):
+                await eventually_async(lambda path=path, told=told: len(receiver.of(path)) >= len(told))
+                assert [one.content["data"]["call_id"] for one in receiver.of(path)] == told
+            (tmp_path / "jackfield.toml").write_text(TOOLS, encoding="utf-8")
+            changes = (await client.post("/api/v1/config/reload")).json()
+            assert changes["removed"] == ["notify.added", "notify.kept", "notify.moved"]
+            assert (await client.get("/api/v1/notifications/targets")).json() == {"targets": []}

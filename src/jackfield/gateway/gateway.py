@@ -236,6 +236,14 @@ class Gateway:
         )
         self.tool_search = ToolSearch(self.catalog, above=settings.mcp.models_search_above)
         self._sources = [self._build_runs(self.tool_search), *configured, *self.stored_tools.sources]
+        self.notifications = Notifications(
+            settings.notify,
+            store=self.store,
+            outgoing=self.outgoing,
+            gateway_id=self.id,
+            links=NotifyLinks(signed=self.links, public_url=settings.url, login_url=self._executor.login_waits.url_of),
+            redact=redactor.json,
+        )
         self.reloader = ConfigReloader(self)
 
     def _build_runs(self, tool_search: ToolSearch) -> BuiltinSource:
@@ -276,14 +284,6 @@ class Gateway:
             gateway_id=self.id,
         )
         self.session_tools = SessionTools(self.sessions)
-        self.notifications = Notifications(
-            settings.notify,
-            store=self.store,
-            outgoing=self.outgoing,
-            gateway_id=self.id,
-            links=NotifyLinks(signed=self.links, public_url=settings.url, login_url=self._executor.login_waits.url_of),
-            redact=redactor.json,
-        )
         return BuiltinSource(agent_handlers() | tool_search.builtin_handlers | self.session_tools.builtin_handlers)
 
     async def __aenter__(self) -> Self:

@@ -223,6 +223,8 @@ class ConfigReloader:
         for listener in self._listeners:
             listener(new)
         self.follow_file()
+        if changes.names("notify"):
+            await gateway.notifications.apply(new.notify)
         if any(name.startswith(_OF_TOOLS) for name in (*changes.added, *changes.removed, *changes.changed)):
             await self._apply_tools(prepared)
         for name in gone:

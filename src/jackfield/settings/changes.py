@@ -25,6 +25,7 @@ APPLIED_LIVE = frozenset(
         "keys",
         "mcp",
         "models",
+        "notify",
         "relay",
         "responses",
         "roles",
