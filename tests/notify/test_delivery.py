@@ -240,8 +240,9 @@ async def test_targets_of_a_config_that_is_read_anew_are_told_and_the_others_are
             changes = (await client.post("/api/v1/config/reload")).json()
             assert (changes["added"], changes["changed"]) == (["notify.added"], ["notify.moved"])
             second = await call(client, "confirm")
-            for path, told in (("/kept", [first, second]), ("/elsewhere", [first, second]), ("/added", [second])):
-                await eventually_async(lambda path=path, told=told: len(receiver.of(path)) >= len(told))
+            expected = {"/kept": [first, second], "/elsewhere": [first, second], "/added": [second]}
+            await eventually_async(lambda: all(len(receiver.of(path)) >= len(told) for path, told in expected.items()))
+            for path, told in expected.items():
                 assert [one.content["data"]["call_id"] for one in receiver.of(path)] == told
             (tmp_path / "jackfield.toml").write_text(TOOLS, encoding="utf-8")
             changes = (await client.post("/api/v1/config/reload")).json()
