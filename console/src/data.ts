@@ -38,6 +38,9 @@ export interface CallRecord {
   decision?: "approved" | "rejected" | "expired" | null;
   decided_by?: string | null;
   decided_at?: string | null;
+  answered_by?: string | null;
+  /** Of a refused call: how often it was refused within a minute. */
+  count?: number;
   waits_for?: "question" | null;
   /** While the call is pending_login: the login that it waits for. */
   login?: { source: string; principal: string | null; scopes: string[] } | null;

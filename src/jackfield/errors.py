@@ -80,6 +80,8 @@ class Refused(JackfieldError):
     code = "refused"
     challenge: str | None = None
     """How to authenticate, as `WWW-Authenticate` says it, where that is more than `Bearer`."""
+    on_record = False
+    """Whether the call that was refused, or failed by this, is on record."""
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)

@@ -191,7 +191,12 @@ async def test_arguments_that_do_not_fit_are_a_result_that_a_model_can_use(tmp_p
         result = await scene.ask_in(session, "tools/call", name="echo", arguments={"text": 5})
         assert result["isError"] is True
         assert "text must be a string" in result["content"][0]["text"]
-        assert len((await scene.gateway.store.read(partial(call_page, CallFilter(), limit=5))).calls) == 0
+        (call,) = (await scene.gateway.store.read(partial(call_page, CallFilter(), limit=5))).calls
+        assert (call.tool, call.status.value, call.error and call.error.code) == (
+            "echo",
+            "refused",
+            "invalid_arguments",
+        )
 
 
 async def test_a_notification_or_a_response_gets_no_answer(tmp_path: Path) -> None:

@@ -534,6 +534,7 @@ async def test_calls_of_built_in_tools_are_decided_told_and_counted_as_all_other
     }
 
 
+@requirement("OPS-REFUSAL-agents")
 async def test_arguments_that_a_built_in_tool_does_not_take_are_refused_in_words_for_the_model(tmp_path: Path) -> None:
     wrong: list[tuple[str, dict[str, Any], str]] = [
         ("send_message", {"text": ""}, "text"),
@@ -548,6 +549,7 @@ async def test_arguments_that_a_built_in_tool_does_not_take_are_refused_in_words
     for call, said, (_, _, word) in zip(made.calls, made.told, wrong, strict=True):
         assert isinstance(call.outcome, Failed)
         assert call.outcome.code == "invalid_arguments"
+        assert (call.status, call.count) == (CallStatus.REFUSED, 1)
         assert word in str(said)
         assert str(said).count(str(said).partition("arguments: ")[2].rstrip(".")) == 1, "each fault is told once"
 

@@ -18,6 +18,8 @@ export interface ShownCall extends ToolCallData {
   until?: string | null;
   by?: string | null;
   decided?: Decided;
+  /** The word for how it ended, where that is not just "failed". */
+  outcome?: string;
 }
 
 /** The decision on an approval; `asked` only if the arguments were edited. */
@@ -37,7 +39,7 @@ export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
   const { submit, isSending, error } = useToolResult(call);
   const isWaiting = call.status === "requires_action";
   const canAnswer = isWaiting && isMine(record);
-  const state = isWaiting ? waitingFor(call, canAnswer) : (WORDS[call.status] ?? call.status);
+  const state = isWaiting ? waitingFor(call, canAnswer) : (call.outcome ?? WORDS[call.status] ?? call.status);
   return (
     <article className={`card ${call.status}`} aria-label={`${call.toolName}: ${state}`} data-call={call.toolCallId}>
       <header>
@@ -166,6 +168,7 @@ export function shownRecord(record: CallRecord): ShownCall {
     by: record.agent ?? record.principal,
   };
   if (record.error !== null) shown.error = record.error.message;
+  if (record.status === "refused") shown.outcome = (record.count ?? 1) > 1 ? `refused ${record.count} times` : "refused";
   const decided = decidedOf(record);
   if (decided !== undefined) shown.decided = decided;
   return shown;

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import call_from, identity_values, outcome_values
 from jackfield.model.agent_state import Cycle, CycleStatus
-from jackfield.model.call import Call, Done, Failed
+from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.event import Event
 from jackfield.model.space import SYSTEM
 from jackfield.spaces import transactions as space_tx
@@ -196,7 +196,8 @@ def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Ca
     outcome = yield from builtin()
     told, large = call_tx.stored_outcome(outcome, call.id, large_result)
     place = {"cycle_id": call.cycle_id, "step": call.step, "idx": call.idx}
-    values = identity_values(call) | outcome_values(told) | place | {"status": call_tx.final_status(told).value}
+    status = call.status if call.status is CallStatus.REFUSED else call_tx.final_status(told)
+    values = identity_values(call) | outcome_values(told) | place | {"status": status.value}
     rows = yield "insert_builtin_call", values
     yield from call_tx.keep_large(large)
     written = call_from(rows[0])

@@ -18,7 +18,7 @@ from jackfield.calls.requests import CallRequest, request_digest
 from jackfield.calls.telemetry import continue_trace_context
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.preferences_api import Chat, find_tool
-from jackfield.errors import BadRequest
+from jackfield.errors import BadRequest, Refused
 from jackfield.http.bodies import BodyReader
 from jackfield.http.request import Name, Request
 from jackfield.http.response import BytesResponse, Response, encode, raw_json_response
@@ -27,7 +27,7 @@ from jackfield.http.sse import EventMessage, EventStream
 from jackfield.http.streams import until_done
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.ids import new_id
-from jackfield.model.principal import Scope
+from jackfield.model.principal import Principal, Scope
 from jackfield.spaces.permissions import AgentRights
 from jackfield.store.gateways import Cluster
 
@@ -69,6 +69,7 @@ class ScenarioCallAnswer(Struct, frozen=True, kw_only=True):
 
 
 _body = BodyReader(ExecuteBody, required=False)
+_NO_BODY = ExecuteBody()
 _scenario_body = BodyReader(ScenarioCallBody)
 
 
@@ -83,8 +84,25 @@ class ExecuteApi:
 
     async def execute(self, request: Request) -> Response:
         """Call the tool and say what came of it."""
-        body = await _body.read(request)
-        tool = request.part("name")
+        tool, body = request.part("name"), _NO_BODY
+        try:
+            body = await _body.read(request)
+            wanted = await self._wanted(request, tool, body)
+        except Refused as refusal:
+            await self._refused(tool, body.arguments, refusal, request.principal)
+            raise
+        accept = request.headers.get(b"accept")
+        if accept is not None and wants_events(accept):
+            return await self._stream(request, wanted)
+        call_id = new_id("call")
+        call = await self._pipeline.call(wanted, call_id=call_id)
+        answer = self._answer(call, wanted)
+        headers = ((b"x-call-id", call.id.encode()),)
+        response = raw_json_response(encode(answer), status=200 if answer.status.is_final else 202, headers=headers)
+        return response if call.waiter is None else self._owed(response, call, call_id)
+
+    async def _wanted(self, request: Request, tool: str, body: ExecuteBody) -> CallRequest:
+        """The call that the request asks for. Raises where it may not ask for it so."""
         if body.agent is not None and body.agent not in request.principal.named("agent"):
             # what comes of the call may go to the agent's inbox, and wake it
             self._rights.require_may_act(
@@ -107,20 +125,25 @@ class ExecuteApi:
         )
         if (key := request.headers.get(b"idempotency-key")) is not None:
             wanted = msgspec.structs.replace(wanted, idempotency_key=_checked_key(key), digest=_digest(tool, body))
-        accept = request.headers.get(b"accept")
-        if accept is not None and wants_events(accept):
-            return await self._stream(request, wanted)
-        call_id = new_id("call")
-        call = await self._pipeline.call(wanted, call_id=call_id)
-        answer = self._answer(call, wanted)
-        headers = ((b"x-call-id", call.id.encode()),)
-        response = raw_json_response(encode(answer), status=200 if answer.status.is_final else 202, headers=headers)
-        return response if call.waiter is None else self._owed(response, call, call_id)
+        return wanted
+
+    async def refuse(self, request: Request, refusal: Refused) -> None:
+        """A key may not call tools at all: its attempt goes on record, without what it sent."""
+        tool = request.scope["path_params"].get("name", "(unknown)")
+        await self._refused(tool, {}, refusal, request.principal)
+
+    async def _refused(self, tool: str, arguments: dict[str, Any], refusal: Refused, principal: Principal) -> None:
+        """Put on record what was refused before it came to a call."""
+        await self._pipeline.refused(CallRequest(tool=tool, arguments=arguments, principal=principal), refusal)
 
     async def execute_by_scenario(self, request: Request) -> Response:
         """Call the tool and say what came of it."""
         body = await _scenario_body.read(request)
-        entry = find_tool(self._catalog.view(request.principal), body.scenario, body.tool_name)
+        try:
+            entry = find_tool(self._catalog.view(request.principal), body.scenario, body.tool_name)
+        except Refused as refusal:
+            await self._refused(body.tool_name, body.arguments, refusal, request.principal)
+            raise
         wanted = CallRequest(
             tool=entry.name,
             arguments=body.arguments,
@@ -209,6 +232,7 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster, rights: Ag
             handler=api.execute,
             scope=Scope.CALL,
             for_sessions=True,
+            on_refused=api.refuse,
             tag="Tools",
             summary="Call a tool",
             headers=(
@@ -242,6 +266,7 @@ def routes(pipeline: Pipeline, *, catalog: Catalog, cluster: Cluster, rights: Ag
             path="/api/v1/tools/execute",
             handler=api.execute_by_scenario,
             scope=Scope.CALL,
+            on_refused=api.refuse,
             tag="Tools",
             summary="Call a tool by its scenario and name",
             body=ScenarioCallBody,

@@ -25,6 +25,7 @@ from jackfield.calls.messages import bad_result, broken_tool, cancelled, interru
 from jackfield.calls.permissions import may_stop
 from jackfield.calls.questions import OpenQuestions, patience_of
 from jackfield.calls.redaction import Redactor
+from jackfield.calls.refusals import Refusals
 from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
 from jackfield.calls.transactions import Moved
@@ -74,6 +75,7 @@ class Executor:
     ) -> None:
         self.events = CallEvents(tell_others=store.tell_others if store.is_shared else None)
         self.counters = Counters()
+        self.refusals = Refusals(store, redactor=redactor)
         self.login_waits = LoginWaits(store, public_url=public_url, open_link=open_login)
         self.telemetry: Telemetry | None = None
         """Where spans go, while somebody collects them."""
@@ -258,6 +260,7 @@ class Executor:
             self._give_up(running, linked)
         else:
             await self.settle(running, Failed(need.code, need.message))
+            linked.on_record = True
         raise linked
 
     async def _outcome(self, running: Running, entry: Entry, *, for_caller: bool) -> Done | Failed | Begun | Call:

@@ -36,8 +36,10 @@ from jackfield.errors import (
     AlreadyResolved,
     CallNotFound,
     Conflict,
+    DefinitionChanged,
     Forbidden,
     LoginNeeded,
+    NotFound,
     NotReady,
     Refused,
     RunNotFound,
@@ -87,22 +89,51 @@ class Pipeline:
 
     async def call(self, request: CallRequest, *, call_id: str | None = None) -> Call:
         """One call, from a request to its outcome. A refusal raises; a failing tool is an outcome."""
-        prepared = await self.prepare(request, call_id=call_id)
-        call = prepared.call
-        if prepared.refusal is not None:
-            return await self._executor.settle(self._admit(call, request, recorded=False), prepared.refusal)
-        if call.status is CallStatus.PENDING_APPROVAL:
-            return await self._ask(prepared)
-        if request.only_reads:
-            return await self._executor.execute_unrecorded(
-                call, prepared.entry, prepared.request.arguments, principal=request.principal
-            )
+        prepared: Prepared | None = None
         try:
+            prepared = await self.prepare(request, call_id=call_id)
+            call = prepared.call
+            if prepared.refusal is not None:
+                return await self._executor.settle(self._admit(call, request, recorded=False), prepared.refusal)
+            if call.status is CallStatus.PENDING_APPROVAL:
+                return await self._ask(prepared)
+            if request.only_reads:
+                return await self._executor.execute_unrecorded(
+                    call, prepared.entry, prepared.request.arguments, principal=request.principal
+                )
             return await (self._execute(prepared) if call.status is CallStatus.RUNNING else self._hand_over(prepared))
-        except BaseException:
-            if call.waiter is not None:  # an HTTP caller is owed the outcome, and this gateway lives on
-                self._broken_off.add(call.id)
+        except BaseException as fault:
+            if prepared is not None and prepared.call.waiter is not None:
+                self._broken_off.add(prepared.call.id)  # an HTTP caller is owed the outcome; this gateway lives on
+            if isinstance(fault, Refused):
+                await self._record_refusal(request, fault, entry=None if prepared is None else prepared.entry)
             raise
+
+    async def refused(self, request: CallRequest, refusal: Refused, *, entry: Entry | None = None) -> None:
+        """Count a call and put it on record that was refused before it came to the pipeline."""
+        if not refusal.on_record:
+            self._count_refusal(request, entry, refusal)
+            await self._record_refusal(request, refusal, entry=entry)
+
+    async def _record_refusal(self, request: CallRequest, refusal: Refused, *, entry: Entry | None) -> None:
+        # T14
+        await self._executor.refusals.record(request, refusal, find=partial(self._seen, request, refusal, entry))
+        refusal.on_record = True
+
+    async def write_refusals(self) -> None:
+        """Write what was refused again and is only counted in memory so far."""
+        await self._executor.refusals.write_all()
+
+    def _seen(self, request: CallRequest, refusal: Refused, entry: Entry | None) -> Entry | None:
+        """The tool of a refused call, as far as its caller may know of it."""
+        if entry is not None or request.entry is not None or isinstance(refusal, NotFound):
+            return entry or request.entry
+        view = self._catalog.view(request.principal)
+        if isinstance(refusal, DefinitionChanged):
+            return view.snapshot.held.get(request.tool)
+        with suppress(Refused):
+            return view.get(request.tool)
+        return None
 
     async def prepare(self, request: CallRequest, *, call_id: str | None = None) -> Prepared:
         """Find, validate and decide: all that comes before the row. A refusal raises."""
@@ -469,6 +500,7 @@ class Pipeline:
         """Take no more calls and see the running ones to their end."""
         self._open = False
         await self._executor.close(grace=grace)
+        await self._executor.refusals.close()
 
     async def wait(self, call_id: str, *, seconds: float, or_login: bool = False) -> Call:
         """The call when it is settled, or as it is after `seconds`. Woken by the store, never polling.

@@ -150,7 +150,8 @@ SELECT digest, call_id FROM idempotency WHERE principal = :principal AND key = :
 -- resumed from its calls, so those stay.
 -- Materialized, or PostgreSQL may run the subquery more than once and delete more than the limit.
 WITH old AS MATERIALIZED (
-    SELECT id FROM calls WHERE id < :before_id AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
+    SELECT id FROM calls WHERE id < :before_id
+        AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled', 'refused')
         AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = calls.cycle_id AND runs.finished_at IS NULL)
     ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
 DELETE FROM calls WHERE id IN (SELECT id FROM old)
@@ -305,7 +306,8 @@ ORDER BY calls.id LIMIT :limit
 
 -- name: settled_among
 -- Of the calls that somebody waits for here, those that are over: for wake-ups that were lost.
-SELECT id FROM calls WHERE id IN (each_of(:ids)) AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled')
+SELECT id FROM calls WHERE id IN (each_of(:ids))
+    AND status IN ('completed', 'failed', 'rejected', 'expired', 'cancelled', 'refused')
 
 -- name: calls_among
 -- What events tell of calls. Arguments and results may be large and are left out.
@@ -313,7 +315,7 @@ SELECT id, run_id, tool, source, tool_version, kind, '{}' AS arguments, principa
     step, idx, awaited_by, answer, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
     sent_at, deadline, expires_at, timeout_ms, expires_in_ms, offered_to, offers, answered_by, decision, decided_by,
     decided_at, NULL AS asked_arguments, shown, created_at, finished_at, duration_ms,
-    login_source, login_principal, login_scopes, login_times
+    login_source, login_principal, login_scopes, login_times, count
 FROM calls WHERE id IN (each_of(:ids))
 
 -- name: insert_large_result
@@ -471,3 +473,29 @@ GROUP BY status
 
 -- name: age_of_call
 SELECT clock_ms() - created_at AS age_ms FROM calls WHERE id = :id
+
+-- name: repeat_refusal
+-- T14, again within a minute: the record that there is counts it, whichever gateway made that.
+UPDATE calls SET count = count + :more, finished_at = clock_ms()
+WHERE id = (SELECT id FROM calls WHERE status = 'refused' AND principal = :principal AND created_at > clock_ms() - 60000
+        AND tool = :tool AND error_code = :error_code AND cycle_id IS NULL
+    ORDER BY created_at DESC LIMIT 1)
+RETURNING id, clock_ms() - created_at AS age_ms
+
+-- name: refusals_of_minute
+SELECT count(*) AS records FROM calls
+WHERE status = 'refused' AND principal = :principal AND created_at > clock_ms() - 60000 AND cycle_id IS NULL
+
+-- name: insert_refusal
+-- T14: final from the start, and delivered to nobody.
+INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
+    status, error_code, error_message, idempotent, attempt, owner, timeout_ms, expires_in_ms, shown, count,
+    created_at, finished_at)
+VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
+    'refused', :error_code, :error_message, :idempotent, 1, :owner, :timeout_ms, :expires_in_ms, :shown, :more,
+    clock_ms(), clock_ms())
+RETURNING *
+
+-- name: count_refusals
+UPDATE calls SET count = count + :more, finished_at = clock_ms() WHERE id = :id AND status = 'refused'
+RETURNING id

@@ -196,7 +196,11 @@ class ReadingApi:
         """Read one resource."""
         wanted = request.query(ReadQuery)
         principal = self._within(wanted.group, request)
-        entry = self._catalog.resources(principal).find(wanted.uri)
+        try:
+            entry = self._catalog.resources(principal).find(wanted.uri)
+        except Refused as refusal:
+            await self._refused(wanted.uri, {"uri": wanted.uri}, refusal, principal, kind=CallKind.RESOURCE)
+            raise
         called = reading_request(entry, {"uri": wanted.uri}, principal=principal)
         return await self._call(request, entry, called, asked=wanted.uri)
 
@@ -204,8 +208,20 @@ class ReadingApi:
         """Get one prompt, with its arguments filled in."""
         body = await _prompt_body.read(request)
         principal = self._within(request.query(GroupQuery).group, request)
-        entry = self._catalog.prompts(principal).get(request.part("name"))
+        name = request.part("name")
+        try:
+            entry = self._catalog.prompts(principal).get(name)
+        except Refused as refusal:
+            await self._refused(name, body.arguments, refusal, principal, kind=CallKind.PROMPT)
+            raise
         return await self._call(request, entry, reading_request(entry, body.arguments, principal=principal))
+
+    async def _refused(
+        self, name: str, arguments: dict[str, Any], refusal: Refused, principal: Principal, *, kind: CallKind
+    ) -> None:
+        """Put on record what was refused before it came to a call."""
+        request = CallRequest(tool=name, arguments=arguments, principal=principal, kind=kind)
+        await self._pipeline.refused(request, refusal)
 
     def _within(self, group: str | None, request: Request) -> Principal:
         """Who asks, within the group that the query names, if it names one."""

@@ -62,8 +62,11 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     result: Raw | None
     error: CallError | None
     attempt: int
+    count: int
+    """Of a `refused` call: how often the same principal made it and was refused in the same way, within a minute."""
     created_at: Time
     finished_at: Time | None
+    """Of a `refused` call: when it was made last."""
     deadline: Time | None
     expires_at: Time | None
     execution_time_ms: float | None
@@ -72,6 +75,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     decided_by: str | None
     """The key that allowed or refused it; `signed link` for whoever held its approval url."""
     decided_at: Time | None
+    answered_by: str | None
+    """The key whose answer is the result, where somebody else gave it; `callback` for whoever held its url."""
     callback_url: str | None
     """Where its result can be posted without a key, once; for keys that may answer it, while it can be answered."""
     approval_url: str | None = None
@@ -192,6 +197,7 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         result=call.result,
         error=call.error,
         attempt=call.attempt,
+        count=call.count,
         created_at=iso_time(call.created_at),
         finished_at=_maybe_time(call.finished_at),
         deadline=_maybe_time(call.deadline),
@@ -200,6 +206,7 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         decision=call.decision,
         decided_by=call.decided_by,
         decided_at=_maybe_time(call.decided_at),
+        answered_by=call.answered_by,
         callback_url=callback_url,
         tool_call_id=call.id,
         agent_entity_id=call.agent,
@@ -243,7 +250,7 @@ def _end_of_wait(call: Call) -> int | None:
 
 def _took(call: Call, *, until: int | None) -> float | None:
     """How long the tool ran here, or how long somebody else took to answer."""
-    if call.duration_ms is not None or until is None:
+    if call.duration_ms is not None or until is None or call.status is CallStatus.REFUSED:
         return _rounded(call.duration_ms)
     return float(until - call.created_at)
 

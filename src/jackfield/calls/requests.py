@@ -15,6 +15,7 @@ from jackfield.calls.transactions import Claim
 from jackfield.catalog.catalog import Entry
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import CallKind
 from jackfield.sources.base import TaskUse
 from jackfield.sources.client import CallerClient
 
@@ -53,6 +54,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """The caller itself wants a person to allow it."""
     entry: Entry | None = None
     """A tool of this request alone, which no catalog has."""
+    kind: CallKind = CallKind.TOOL
+    """What is asked for, where there may be no entry that says it."""
     config: dict[str, Any] = {}
     """Options that the request gives the tool, by its type."""
     is_own: bool = False

@@ -70,6 +70,7 @@ def call_from(row: Row) -> Call:
         asked_arguments=_raw(row["asked_arguments"]) if row["asked_arguments"] is not None else None,
         shown=row["shown"],
         login=None if row["login_source"] is None else _login(row),
+        count=row["count"],
         created_at=row["created_at"],
         finished_at=row["finished_at"],
         duration_ms=row["duration_ms"],

@@ -32,6 +32,7 @@ _COLORS = {
     "logged in": "green",
     "failed": "red",
     "rejected": "red",
+    "refused": "red",
     "expired": "red",
     "cancelled": "yellow",
     "pending_approval": "yellow",

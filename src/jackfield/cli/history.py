@@ -105,13 +105,19 @@ def list_lines(calls: Sequence[CallRecord]) -> list[str]:
             caller_of(call),
             local_datetime(call.created_at),
             milliseconds(call.execution_time_ms) or "-",
-            escape(call.error.code if call.error else "-"),
+            escape(_error_of(call)),
             compact(call.arguments),
         )
         for call in calls
     ]
     header = ("ID", "STATUS", "TOOL", "CALLER", "STARTED", "TOOK", "ERROR", "ARGUMENTS")
     return table(rows, header=header, styles=("bold", "", "", "", "dim", "dim"))
+
+
+def _error_of(call: CallRecord) -> str:
+    """`tool_not_found ×12` where one record counts several."""
+    times = f" ×{call.count}" if call.count > 1 else ""
+    return f"{call.error.code}{times}" if call.error else "-"
 
 
 def call_lines(call: CallRecord) -> Iterator[str]:
@@ -155,6 +161,8 @@ def _facts(call: CallRecord) -> Iterator[tuple[str, str]]:
         yield "took", milliseconds(call.execution_time_ms)
     if call.attempt > 1:
         yield "attempt", str(call.attempt)
+    if call.count > 1:
+        yield "refused", f"{call.count} times, last at {local_datetime(call.finished_at)}"
     if call.waits_for == "question":
         yield "waits for", f"the answer to a question of its tool: jackfield calls --run {escape(call.run_id or '')}"
 
@@ -167,7 +175,8 @@ def timeline(call: CallRecord) -> Iterator[tuple[str, str]]:
         changed = " with other arguments" if call.asked_arguments != call.arguments else ""
         yield local_datetime(call.decided_at), f"{call.decision}{by}{changed}"
     if call.finished_at is not None and (call.status != call.decision or call.decided_at is None):
-        yield local_datetime(call.finished_at), call.status
+        by = f", answered by {escape(call.answered_by)}" if call.answered_by else ""
+        yield local_datetime(call.finished_at), f"{call.status}{by}"
     end = call.deadline if call.status in ("running", "waiting") else call.expires_at
     if not call.is_settled and end is not None:
         yield local_datetime(end), "times out" if call.status in ("running", "waiting") else "expires"

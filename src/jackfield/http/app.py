@@ -11,12 +11,12 @@ from typing import Protocol
 
 from starlette.types import Message, Receive, Scope, Send
 
-from jackfield.errors import NotReady, Refused
+from jackfield.errors import Forbidden, NotReady, Refused
 from jackfield.http.bodies import ClientGone
 from jackfield.http.cors import ANY_ORIGIN, Cors, preflight_headers
 from jackfield.http.counters import GONE, HttpCounters
 from jackfield.http.hosts import Hosts
-from jackfield.http.request import Request
+from jackfield.http.request import NOBODY, Request
 from jackfield.http.response import EmptyResponse, Header, Response, Sanitizer, crash_response, refusal_response
 from jackfield.http.routing import SSE_MEDIA, UNGUARDED, Paths, Route, SocketRoute
 from jackfield.http.streams import Streams
@@ -132,7 +132,12 @@ class App:
         if not (route.always_open or self._availability.ready):
             raise NotReady(_NOT_READY)
         if route.scope is not None:
-            request.principal = await self._authenticator.authenticate(request, route)
+            try:
+                request.principal = await self._authenticator.authenticate(request, route)
+            except Forbidden as refusal:
+                if route.on_refused is not None and request.principal is not NOBODY:
+                    await route.on_refused(request, refusal)
+                raise
         return await route.handler(request)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

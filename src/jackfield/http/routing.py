@@ -12,7 +12,7 @@ from msgspec import Struct
 from starlette.routing import compile_path
 from starlette.types import Send
 
-from jackfield.errors import NotFound
+from jackfield.errors import NotFound, Refused
 from jackfield.http.request import Handler, Request
 from jackfield.model.principal import Principal, Scope
 
@@ -100,6 +100,8 @@ class Route(Struct, frozen=True, kw_only=True):
     tag: str
     scope: Scope | Permission | None = Scope.READ
     """The scope a key must hold, or the rule it must fit; None: open to all."""
+    on_refused: Callable[[Request, Refused], Awaitable[None]] | None = None
+    """Told when a key is recognised that may not use the route, before the response is sent."""
     for_sessions: bool = False
     """A session's key is accepted too, and sees the tools of that session."""
     is_discovery: bool = False

@@ -85,6 +85,7 @@ class Authenticator:
             principal = self._public_reader
         if principal is None:
             raise self._challenging(Unauthenticated(f"{route.name} needs a key. {_HOW}"), request, route)
+        request.principal = principal
         if isinstance(scope, Permission):
             if not scope.holds(principal):
                 raise Forbidden(

@@ -12,7 +12,14 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.reading import reading_request, server_error, what_was_read
 from jackfield.calls.redaction import Redactor
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.errors import DefinitionChanged, InvalidArguments, LoginNeeded, PromptNotFound, ResourceNotFound
+from jackfield.errors import (
+    DefinitionChanged,
+    InvalidArguments,
+    LoginNeeded,
+    PromptNotFound,
+    Refused,
+    ResourceNotFound,
+)
 from jackfield.http.response import encode
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.results import caching, stamped
@@ -113,7 +120,10 @@ class Reading:
             return await rounds.resume(exchange)
         try:
             entry = self._catalog.resources(caller.principal).find(uri)
-        except ResourceNotFound as refusal:
+        except Refused as refusal:
+            await self._calls.refused(uri, {"uri": uri}, refusal, caller, kind=CallKind.RESOURCE)
+            if not isinstance(refusal, ResourceNotFound):
+                raise
             raise not_found(refusal.message, uri, caller) from None
         call = await self._call(entry, {"uri": uri}, request, caller, exchange)
         result = await self._result(call, caller, entry, asked=uri)
@@ -127,11 +137,14 @@ class Reading:
         name = text_param(request.params, "name")
         if (rounds := self._calls.returned(request, caller)) is not None:
             return await rounds.resume(exchange)
+        arguments = object_param(request.params, "arguments")
         try:
             entry = self._catalog.prompts(caller.principal).get(name)
-        except PromptNotFound as refusal:
+        except Refused as refusal:
+            await self._calls.refused(name, arguments, refusal, caller, kind=CallKind.PROMPT)
+            if not isinstance(refusal, PromptNotFound):
+                raise
             raise RpcError(INVALID_PARAMS, f"Unknown prompt: {refusal.message}") from None
-        arguments = object_param(request.params, "arguments")
         call = await self._call(entry, arguments, request, caller, exchange)
         result = await self._result(call, caller, entry)
         got = _decode_got(result)

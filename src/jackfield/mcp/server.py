@@ -14,7 +14,7 @@ from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.groups import Groups
-from jackfield.errors import Refused, ResourceNotFound
+from jackfield.errors import Forbidden, Refused, ResourceNotFound
 from jackfield.http.response import encode
 from jackfield.mcp.client_requests import ClientRequests
 from jackfield.mcp.core_tasks import CAPABILITIES as TASK_CAPABILITIES
@@ -254,11 +254,9 @@ class McpServer:
         if name == SEARCH_TOOLS:
             return await self._search_tools(request, caller)
         if not caller.principal.may(Scope.CALL) and caller.principal.session is None:
-            raise RpcError(
-                FORBIDDEN,
-                f"Key '{caller.principal.name}' may not call tools. Use a key with the scope 'call'.",
-                status=403,
-            )
+            lacks = Forbidden(f"Key '{caller.principal.name}' may not call tools. Use a key with the scope 'call'.")
+            await self._calling.refused(name, object_param(request.params, "arguments"), lacks, caller)
+            raise RpcError(FORBIDDEN, lacks.message, status=403)
         if name in SESSION_TOOLS and self._session_tools.has(name, caller.principal):
             return await self._call_session_tool(name, request, caller)
         return await self._calling.call(name, request, caller, exchange)

@@ -29,6 +29,7 @@ from jackfield.mcp.tasks import Tasks, ask_before_task, raise_task_only
 from jackfield.model.call import Call, CallStatus, Delivery
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
+from jackfield.model.tool import CallKind
 from jackfield.protocol.jsonrpc import (
     INVALID_PARAMS,
     RequestId,
@@ -77,9 +78,10 @@ class ToolCalls:
         arguments = object_param(request.params, "arguments")
         try:
             entry = self._catalog.view(caller.principal).get(name)
-        except ToolNotFound as refusal:
-            raise RpcError(INVALID_PARAMS, f"Unknown tool: {refusal.message}") from None
         except Refused as refusal:
+            await self.refused(name, arguments, refusal, caller)
+            if isinstance(refusal, ToolNotFound):
+                raise RpcError(INVALID_PARAMS, f"Unknown tool: {refusal.message}") from None
             return refusal_result(refusal, revision=caller.revision)
         continue_trace(trace_headers(request, caller))
         if caller.is_modern:
@@ -108,6 +110,19 @@ class ToolCalls:
         if call.status is CallStatus.PENDING_LOGIN and not use.is_followed:
             return await self._after_login(call, entry, caller, exchange, client)
         return await self._result(call, entry, caller, use)
+
+    async def refused(
+        self,
+        name: str,
+        arguments: dict[str, object],
+        refusal: Refused,
+        caller: Caller,
+        *,
+        kind: CallKind = CallKind.TOOL,
+    ) -> None:
+        """Put on record what was refused before it came to a call."""
+        request = CallRequest(tool=name, arguments=arguments, principal=caller.principal, kind=kind)
+        await self._pipeline.refused(request, refusal)
 
     async def _after_login(
         self, call: Call, entry: Entry, caller: Caller, exchange: McpExchange, client: CallerClient | None

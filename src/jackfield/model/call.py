@@ -38,6 +38,8 @@ class CallStatus(Enum):
     """Nobody answered in time."""
     CANCELLED = "cancelled"
     """Somebody stopped it."""
+    REFUSED = "refused"
+    """It was not carried out at all; the error says why. Final from the start."""
 
     @property
     def is_final(self) -> bool:
@@ -45,7 +47,14 @@ class CallStatus(Enum):
 
 
 FINAL = frozenset(
-    {CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.EXPIRED, CallStatus.CANCELLED}
+    {
+        CallStatus.COMPLETED,
+        CallStatus.FAILED,
+        CallStatus.REJECTED,
+        CallStatus.EXPIRED,
+        CallStatus.CANCELLED,
+        CallStatus.REFUSED,
+    }
 )
 
 _ANSWERED = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.CANCELLED})
@@ -205,6 +214,8 @@ class Call(Struct, frozen=True, kw_only=True):
     """Whether its space sees it: `whole`, or `without_result` where the tool's output is sensitive."""
     login: LoginWait | None = None
     """The login that it waits for while it is `pending_login`, and afterwards waited for."""
+    count: int = 1
+    """Of a refused call: how often it was made and refused, within a minute."""
     created_at: int = 0
     finished_at: int | None = None
     duration_ms: float | None = None

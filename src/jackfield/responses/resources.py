@@ -34,6 +34,7 @@ from jackfield.model.items import (
     Part,
 )
 from jackfield.model.principal import Principal, Scope
+from jackfield.model.tool import CallKind
 from jackfield.runs.outputs import IMAGE_TYPES, LONGEST_TEXT, contents_of
 
 MOST_RESOURCES = 20
@@ -104,10 +105,17 @@ class ResourceInputs:
             )
             call = await self._pipeline.call(request, call_id=call_id)
             return await self._contents(call, uri)
-        except ResourceNotFound as refusal:
-            return BadRequest(refusal.message, param="input")
         except Refused as refusal:
-            return refusal
+            asked = CallRequest(
+                tool=uri,
+                arguments={"uri": uri},
+                principal=principal,
+                run_id=run_id,
+                begins_run=True,
+                kind=CallKind.RESOURCE,
+            )
+            await self._pipeline.refused(asked, refusal)
+            return BadRequest(refusal.message, param="input") if isinstance(refusal, ResourceNotFound) else refusal
         except asyncio.CancelledError:
             with suppress(Refused):
                 await asyncio.shield(self._pipeline.cancel(call_id, principal=principal))
@@ -116,7 +124,9 @@ class ResourceInputs:
     async def _contents(self, call: Call, uri: str) -> _Contents:
         if call.error is not None or call.result is None:
             why = f"it is {call.status.value}" if call.error is None else call.error.message.rstrip(".")
-            raise BadRequest(f"The resource '{uri}' could not be read: {why}.", param="input")
+            fault = BadRequest(f"The resource '{uri}' could not be read: {why}.", param="input")
+            fault.on_record = True
+            raise fault
         contents = contents_of(call, msgspec.json.decode(await self._pipeline.whole_result(call) or b"{}"))
         if any(len(str(one.get(key, ""))) > LARGEST for one in contents for key in ("text", "blob")):
             raise BadRequest(f"The resource '{uri}' is larger than the {LARGEST:,} bytes allowed.", param="input")

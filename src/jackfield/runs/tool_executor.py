@@ -141,7 +141,7 @@ class ToolExecutor:
             request = self._request(draft, arguments, space_id=space_id, takes_pending=True)
             prepared = await self._pipeline.prepare(request, call_id=_call_id(draft))
             if prepared.refusal is not None:
-                refused = self._refused_entry(draft, arguments, prepared.refusal)
+                refused = self._refused_entry(draft, arguments, prepared.refusal, status=CallStatus.FAILED)
                 return msgspec.structs.replace(refused, prepared=prepared)
             is_builtin = prepared.call.source == BUILTIN
             work = await self._pipeline.work_of(prepared) if is_builtin else None
@@ -151,12 +151,33 @@ class ToolExecutor:
             return self._refused_entry(draft, arguments, Failed(refusal.code, refusal.message))
         return JournalEntry(call=prepared.call, prepared=prepared, work=work)
 
+    async def _refuse(self, draft: ToolCallDraft, refusal: Refused, arguments: dict[str, object] | None = None) -> None:
+        """Put a call on record that came to no call, unless the pipeline has. In a cycle the step has it."""
+        plan = self._plan
+        entry = None if draft.tool is None else draft.tool.entry
+        request = CallRequest(
+            tool=draft.name if entry is None else entry.name,
+            arguments={"arguments": draft.arguments} if arguments is None else arguments,
+            principal=plan.principal,
+            agent=plan.agent,
+            run_id=plan.run_id,
+            begins_run=True,
+        )
+        await self._pipeline.refused(request, refusal, entry=entry)
+
     def _count_refusal(self, draft: ToolCallDraft, code: str) -> None:
         entry = None if draft.tool is None else draft.tool.entry
         tool, source = (None, "") if entry is None else (entry.name, entry.tool.source)
         self._pipeline.counters.refuse(code, principal=self._plan.principal.on_record, tool=tool, source=source)
 
-    def _refused_entry(self, draft: ToolCallDraft, arguments: dict[str, object] | str, outcome: Failed) -> JournalEntry:
+    def _refused_entry(
+        self,
+        draft: ToolCallDraft,
+        arguments: dict[str, object] | str,
+        outcome: Failed,
+        *,
+        status: CallStatus = CallStatus.REFUSED,
+    ) -> JournalEntry:
         entry = None if draft.tool is None else draft.tool.entry
         call = Call(
             id=_call_id(draft),
@@ -166,7 +187,7 @@ class ToolExecutor:
             tool_version="" if entry is None else entry.version,
             arguments=Raw(msgspec.json.encode(arguments if isinstance(arguments, dict) else draft.arguments)),
             principal=self._plan.principal.name,
-            status=CallStatus.COMPLETED,
+            status=status,
             agent=self._plan.agent,
         )
         return JournalEntry(call=call, work=outcome)
@@ -178,7 +199,7 @@ class ToolExecutor:
 
     async def _execute_one(self, draft: ToolCallDraft, place: Callable[[], int]) -> ToolOutput | None:
         if draft.refusal is not None:
-            self._count_refusal(draft, Refused.code)
+            await self._refuse(draft, Refused(draft.refusal))
             return refusal_output(draft.refusal)
         assert draft.tool is not None
         if not draft.tool.runs_here:
@@ -190,6 +211,7 @@ class ToolExecutor:
         if isinstance(draft.item, ToolSearchCall):
             return await self._search(draft, draft.item, arguments, place)
         if isinstance(arguments, str):
+            await self._refuse(draft, InvalidArguments(arguments, details=[]))
             return self._finish_item(draft, refusal_output(arguments))
         if draft.item is None:
             return await self._ask_first(draft, arguments, place)
@@ -209,11 +231,12 @@ class ToolExecutor:
         assert draft.index is not None
         self._emit(events.RunItemDone(draft.index, finished_call(item, draft.arguments)))
         call_id = record_id(item.id)
-        made: Call | ToolOutput = (
-            refusal_output(arguments)
-            if isinstance(arguments, str)
-            else await self._call(draft, arguments, call_id=call_id, index=None)
-        )
+        made: Call | ToolOutput
+        if isinstance(arguments, str):
+            await self._refuse(draft, InvalidArguments(arguments, details=[]))
+            made = refusal_output(arguments)
+        else:
+            made = await self._call(draft, arguments, call_id=call_id, index=None)
         output = made if isinstance(made, ToolOutput) else output_of(made)
         found = [self._plan.tools[name] for name in found_names(output.text) if name in self._plan.tools]
         index, item_id = place(), f"{ID_PREFIX[ToolSearchOutput]}_{call_id}"
@@ -252,9 +275,10 @@ class ToolExecutor:
             async with self._reporting(call_id, index):
                 made = await self._pipeline.call(request, call_id=call_id)
             return await with_whole_result(self._store, made)
-        except InvalidArguments as refusal:
-            return refusal_output(refusal.message)
         except Refused as refusal:
+            await self._refuse(draft, refusal, arguments)
+            if isinstance(refusal, InvalidArguments):
+                return refusal_output(refusal.message)
             return failure_output(Failed(refusal.code, refusal.message))
         except asyncio.CancelledError:
             with suppress(Refused):

@@ -125,6 +125,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     error: CallError | None = None
     delivery: str | None = None
     attempt: int = 0
+    count: int = 1
+    """Of a `refused` call: how often it was made and refused within a minute; `finished_at` is the last time."""
     callback_url: str | None = None
     """While the call waits for an answer: a POST to this url answers it, once and without a key."""
     created_at: str | None = None
@@ -136,7 +138,10 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     decision: str | None = None
     """Of a call that needed approval: `approved`, `rejected` or `expired`."""
     decided_by: str | None = None
+    """The key, or `signed link`."""
     decided_at: str | None = None
+    answered_by: str | None = None
+    """The key whose answer is the result, where somebody else gave it, or `callback`."""
     waits_for: str | None = None
     """`question`: its tool asked something and continues once that is answered."""
     login: LoginInfo | None = None

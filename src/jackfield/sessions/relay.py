@@ -59,7 +59,12 @@ class Relay:
 
     async def call(self, session: AgentSession, name: str, arguments: dict[str, Any], *, call_id: str) -> Call:
         """Run one call of the session's program to its end; raise if it cannot be called."""
-        entry = session.caller_tools.get(name)
+        try:
+            entry = session.caller_tools.get(name)
+        except Refused as refusal:
+            asked = CallRequest(tool=name, arguments=arguments, principal=session.principal)
+            await self._pipeline.refused(asked, refusal)
+            raise
         request = CallRequest(tool=entry.name, arguments=arguments, principal=session.principal, entry=entry)
         try:
             call = await self._pipeline.call(request, call_id=call_id)
