@@ -24,7 +24,7 @@ from jackfield.errors import (
     ToolDisabled,
     ToolNotFound,
 )
-from jackfield.model.call import Call, CallStatus, Failed, Outcome, Pending, done
+from jackfield.model.call import Call, CallError, CallStatus, Failed, Outcome, Pending, done
 from jackfield.model.tool import Metadata
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Progress
 from jackfield.sources.client import CallerClient
@@ -103,10 +103,11 @@ async def test_a_call_comes_back_settled_and_is_on_record(harness: Harness) -> N
     assert kept.agent == "ada"
 
 
-async def test_an_unknown_tool_is_refused_and_leaves_no_record(harness: Harness) -> None:
+async def test_an_unknown_tool_is_refused_and_that_is_on_record(harness: Harness) -> None:
     with pytest.raises(ToolNotFound):
         await harness.call("nothing")
-    assert (await harness.store.read(partial(call_page, CallFilter(), limit=10))).calls == []
+    (call,) = (await harness.store.read(partial(call_page, CallFilter(), limit=10))).calls
+    assert (call.tool, call.status) == ("nothing", CallStatus.REFUSED)
 
 
 async def test_arguments_that_break_the_schema_never_reach_the_tool(harness: Harness) -> None:
@@ -261,7 +262,8 @@ async def test_calls_past_the_limit_are_refused_and_the_refused_ones_do_not_coun
     with pytest.raises(RateLimited) as refusal:
         await harness.call("rare")
     assert 0 < refusal.value.retry_after <= 60
-    assert len((await harness.store.read(partial(call_page, CallFilter(tool="rare"), limit=9))).calls) == 2
+    made = CallFilter(tool="rare", status=(CallStatus.COMPLETED,))
+    assert len((await harness.store.read(partial(call_page, made, limit=9))).calls) == 2
 
 
 async def test_a_visible_tool_called_by_an_agent_without_a_space_is_told_what_to_do(harness: Harness) -> None:
@@ -411,12 +413,15 @@ async def test_a_source_takes_no_more_calls_at_once_than_it_says(tmp_path: Path)
     assert most == 2
 
 
-async def test_a_source_that_is_down_refuses_and_nothing_is_recorded(harness: Harness) -> None:
+async def test_a_source_that_is_down_refuses_and_the_record_does_not_say_why_it_is_down(harness: Harness) -> None:
+    """That may name paths of the machine; `/readyz` says it to who may know."""
     harness.source.fault = ConnectionError("no route")
     await harness.source_registry.refresh()
     with pytest.raises(SourceUnavailable, match="no route"):
         await harness.call("echo", {"text": "x"})
-    assert (await harness.store.read(partial(call_page, CallFilter(), limit=9))).calls == []
+    (call,) = (await harness.store.read(partial(call_page, CallFilter(), limit=9))).calls
+    assert (call.status, call.source) == (CallStatus.REFUSED, "local")
+    assert call.error == CallError("source_unavailable", "Source 'local' was down. GET /readyz says how it is now.")
 
 
 async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(harness: Harness) -> None:

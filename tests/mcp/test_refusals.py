@@ -25,7 +25,7 @@ async def test_what_is_refused_is_on_record(tmp_path: Path, *, is_modern: bool) 
         session = None if is_modern else await scene.shake_hands()
         for method, params in ASKED:
             if session is None:
-                await scene.ask(method, params, headers={} if "name" in params else {"mcp-name": params["uri"]})
+                await scene.ask(method, params, headers={} if "name" in params else {"mcp-name": str(params["uri"])})
             else:
                 await scene.ask_in(session, method, **params)
         found = CallFilter(status=(CallStatus.REFUSED,))

@@ -185,9 +185,14 @@ class Refusals:
             principal=principal.on_record,
             agent=agent if agent is not None and principal.may_act_as(agent) else None,
             status=CallStatus.REFUSED,
-            error=CallError(refusal.code, _cut(self._redactor.text(refusal.message), LONGEST_MESSAGE)),
+            error=CallError(refusal.code, self._message(refusal, entry)),
             attempt=1,
         )
+
+    def _message(self, refusal: Refused, entry: Entry | None) -> str:
+        if isinstance(refusal, SourceUnavailable) and entry is not None:  # why it is down may name paths
+            return f"Source '{entry.tool.source}' was down. GET /readyz says how it is now."
+        return _cut(self._redactor.text(refusal.message), LONGEST_MESSAGE)
 
     def _arguments_on_record(self, request: CallRequest) -> Raw:
         whole = self._redactor.json(Raw(_encode(request.arguments)))
