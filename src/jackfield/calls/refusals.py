@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -86,6 +87,8 @@ class Refusals:
         self._tidied = 0.0
         self._unwritten: set[_Kept] = set()
         self._writing: asyncio.Task[None] | None = None
+        self._write_lock = asyncio.Lock()
+        self._closing = asyncio.Event()
 
     async def record(self, request: CallRequest, refusal: Refused, *, find: Callable[[], Entry | None]) -> None:
         """Put a refused call on record, or count it there. Comes back when its record is on disk.
@@ -118,9 +121,9 @@ class Refusals:
 
     async def close(self) -> None:
         """Write what is not written yet."""
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.wait((self._writing,))
+        self._closing.set()
+        if self._writing is not None:  # not cancelled: whether a count was written must be certain
+            await self._writing
         await self.write_all()
 
     def _new_minute(self, principal: str, now: float) -> _Minute:
@@ -140,16 +143,18 @@ class Refusals:
     async def _write_later(self) -> None:
         """Once a second, as long as there is something to write."""
         try:
-            while self._unwritten:
-                await asyncio.sleep(WRITE_SECONDS)
+            while self._unwritten and not self._closing.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._closing.wait(), WRITE_SECONDS)
                 await self.write_all()
         finally:
             self._writing = None
 
     async def write_all(self) -> None:
-        """Write every count."""
-        unwritten, self._unwritten = self._unwritten, set()
-        await asyncio.gather(*map(self._write, unwritten))
+        """Write every count. Comes back when all that was counted before is on disk."""
+        async with self._write_lock:
+            unwritten, self._unwritten = self._unwritten, set()
+            await asyncio.gather(*map(self._write, unwritten))
 
     async def _write(self, kept: _Kept) -> None:
         """Write what is not written of one refusal. If the store is away it is tried again with the next ones."""
@@ -167,7 +172,8 @@ class Refusals:
         except Unavailable as fault:
             kept.more += more
             self._write_soon(kept)
-            log.warning("a refused call of %s could not be put on record; it is tried again: %s", kept.call, fault)
+            who = kept.call.principal
+            log.warning("a refused call of %s could not be put on record; it is tried again: %s", who, fault)
         finally:
             kept.is_writing = False
 
