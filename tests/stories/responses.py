@@ -313,7 +313,7 @@ def kinds(response: Any) -> list[str]:
 
 
 def calls_of(gateway: RunningGateway, run_id: str) -> list[dict[str, Any]]:
-    """The records of the calls that a response made."""
+    """The records of the calls that a response made; not of those that were refused."""
     page = httpx2.get(f"{gateway.url}/api/v1/calls", params={"run_id": run_id}, headers=gateway.headers, timeout=10)
     records: list[dict[str, Any]] = page.json()["calls"]
-    return records
+    return [record for record in records if record["status"] != "refused"]
