@@ -122,7 +122,7 @@ class McpTalk:
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
-        self._headers = {"x-api-key": KEY, "accept": "application/json, text/event-stream"}
+        self._headers = {"x-api-key": KEY, "accept": "application/json"}
         self._number = 0
 
     async def ask(self, method: str, params: dict[str, Any]) -> Any:
