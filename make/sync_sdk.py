@@ -21,6 +21,7 @@ CLASSES = {
     "Resources": "reading",
     "Prompts": "reading",
     "Keys": "keys",
+    "Switches": "switches",
     "Users": "users",
     "Grants": "grants",
     "Notifications": "notifications",

@@ -9,6 +9,7 @@
     │   ├── Unauthenticated     401     no key, or a wrong one
     │   ├── Forbidden           403     the key may not do this
     │   │   ├── ToolDisabled            the tool is disabled
+    │   │   ├── KeyDisabled             the key is switched off
     │   │   └── DefinitionChanged       quarantined until a person accepts its new definition
     │   ├── NotFound            404
     │   │   ├── ToolNotFound
@@ -116,6 +117,10 @@ class Forbidden(Refused):
 
 class ToolDisabled(Forbidden):
     code = "disabled"
+
+
+class KeyDisabled(Forbidden):
+    code = "key_disabled"
 
 
 class DefinitionChanged(Forbidden):

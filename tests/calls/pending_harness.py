@@ -212,6 +212,7 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
     )
     servers = ToolServers(store=store, catalog=catalog, gateway_id=gateway_id)
     answers = Answers(
+        switches=preferences.switches,
         catalog=catalog,
         store=store,
         executor=executor,

@@ -8,6 +8,7 @@ import { Empty, Fault, Loading } from "../parts/states";
 import { Tree } from "../parts/tree";
 import { useMay } from "../identity";
 import { counted, safeText } from "../safe-text";
+import { clock } from "../time";
 
 const TryIt = lazy(() => import("../parts/try-it"));
 
@@ -17,6 +18,22 @@ export interface EffectiveTool {
   enabled: boolean;
   requires_approval: boolean;
   approval_override: "" | "require" | "skip";
+  switched_off?: Switch;
+}
+
+/** What an administrator has switched off for everybody. */
+interface Switch {
+  kind: "tool" | "source" | "key";
+  name: string;
+  reason: string;
+  by: string;
+  at: string;
+}
+
+/** Whose switch has turned a tool off. */
+function offBy({ enabled, switched_off: off }: EffectiveTool): string | null {
+  if (off === undefined) return enabled ? null : "off for you";
+  return off.kind === "tool" ? "off for everybody" : `${off.kind} off for everybody`;
 }
 
 /** The catalog with search, grouped by source; or one tool with a form, preferences, schema and calls. */
@@ -86,7 +103,7 @@ function ToolRow({ one }: { one: EffectiveTool }): ReactNode {
         <code className="one-line">{safeText(one.tool.name, 80)}</code>
         <span className="quiet one-line">{safeText(one.tool.description, 300)}</span>
         <span className="marks">
-          {!one.enabled && <span className="mark">disabled</span>}
+          {offBy(one) !== null && <span className="mark">{offBy(one)}</span>}
           {one.requires_approval && <span className="mark">needs approval</span>}
         </span>
       </Link>
@@ -97,6 +114,7 @@ function ToolRow({ one }: { one: EffectiveTool }): ReactNode {
 function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool | undefined; onChanged: () => void }): ReactNode {
   const { data: history, mutate } = useData<{ calls: CallRecord[] }>(`/api/v1/calls?tool=${encodeURIComponent(name)}&limit=20`, { every: 5000 });
   const canCall = useMay("call");
+  const isAdmin = useMay("admin");
   return (
     <div className="page">
       <header>
@@ -112,8 +130,9 @@ function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool 
               {tool.tool.category !== null && <span>{safeText(tool.tool.category, 60)}</span>}
               <span title={tool.tool.version}>version {tool.tool.version.slice(0, 8)}</span>
               {tool.requires_approval && <span>needs approval</span>}
-              {!tool.enabled && <span>disabled</span>}
+              {offBy(tool) !== null && <span>{offBy(tool)}</span>}
             </p>
+            {tool.switched_off !== undefined && <OffForEverybody off={tool.switched_off} />}
           </>
         )}
       </header>
@@ -121,6 +140,7 @@ function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool 
       {tool !== undefined && (
         <>
           {canCall && <Preferences one={tool} onChanged={onChanged} />}
+          {isAdmin && <ForEverybody one={tool} onChanged={onChanged} />}
           {canCall && (
             <section aria-labelledby="try-title">
               <h2 id="try-title">Try it</h2>
@@ -168,7 +188,7 @@ function Preferences({ one, onChanged }: { one: EffectiveTool; onChanged: () => 
   return (
     <div className="switches">
       <label>
-        <input type="checkbox" checked={one.enabled} onChange={(event) => void send("/api/v1/tools/config", { enabled: event.target.checked })} /> enabled
+        <input type="checkbox" checked={one.enabled} onChange={(event) => void send("/api/v1/tools/config", { enabled: event.target.checked })} /> enabled for you
       </label>
       <label>
         approval{" "}
@@ -180,6 +200,49 @@ function Preferences({ one, onChanged }: { one: EffectiveTool; onChanged: () => 
       </label>
       {fault !== null && <Fault error={fault} />}
     </div>
+  );
+}
+
+function OffForEverybody({ off }: { off: Switch }): ReactNode {
+  const what = off.kind === "tool" ? "Off" : `${off.kind === "source" ? "Source" : "Key"} ${safeText(off.name, 60)} is off`;
+  return (
+    <p role="status">
+      {what} for everybody, by {safeText(off.by, 60)}, {clock(off.at)}
+      {off.reason !== "" && <>: {safeText(off.reason, 500)}</>}
+    </p>
+  );
+}
+
+/** An administrator's switch, which goes before what keys prefer. */
+function ForEverybody({ one, onChanged }: { one: EffectiveTool; onChanged: () => void }): ReactNode {
+  const [reason, setReason] = useState("");
+  const [fault, setFault] = useState<Error | null>(null);
+  const off = one.switched_off;
+  const [kind, name] = off === undefined ? (["tool", one.tool.name] as const) : ([off.kind, off.name] as const);
+  const send = async (enabled: boolean): Promise<void> => {
+    try {
+      await client.put(`/api/v1/switches/${kind}/${encodeURIComponent(name)}`, enabled ? { enabled } : { enabled, reason });
+      setFault(null);
+      setReason("");
+      onChanged();
+    } catch (refusal) {
+      setFault(refusal as Error);
+    }
+  };
+  return (
+    <form
+      className="switches"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send(off !== undefined);
+      }}
+    >
+      {off === undefined && <input aria-label="Reason" placeholder="Reason, shown to callers" maxLength={500} value={reason} onChange={(event) => setReason(event.target.value)} />}
+      <button type="submit">
+        {off === undefined ? "Switch off for everybody" : `Switch ${kind === "tool" ? "" : `${kind} ${safeText(name, 60)} `}on for everybody`}
+      </button>
+      {fault !== null && <Fault error={fault} />}
+    </form>
   );
 }
 

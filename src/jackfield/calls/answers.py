@@ -23,6 +23,7 @@ from jackfield.calls.tool_servers import servers_of
 from jackfield.calls.transactions import Moved, Report
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import SOMEBODYS
+from jackfield.catalog.switches import Switches
 from jackfield.errors import (
     AlreadyResolved,
     BadRequest,
@@ -31,6 +32,7 @@ from jackfield.errors import (
     Expired,
     Forbidden,
     Refused,
+    ToolDisabled,
     ToolNotFound,
 )
 from jackfield.model.call import SIGNED_LINK, Call, CallStatus, Done, Failed, done
@@ -58,6 +60,7 @@ class Answers:
         gateway_id: str,
         redactor: Redactor,
         offer: Callable[[Call], None],
+        switches: Switches,
         find_principal: Callable[[str], Principal | None],
         connect_source: Callable[[str], Awaitable[None]],
         logins: SourceLogins,
@@ -71,6 +74,7 @@ class Answers:
         self._offer = offer
         self.four_eyes = four_eyes
         """`[approval] four_eyes`: whoever asked for a call may not approve it."""
+        self._switches = switches
         self._find_principal = find_principal
         self._logins = logins
         self._connect_source = connect_source
@@ -224,11 +228,13 @@ class Answers:
         await self._connected(call)
         entry = self._catalog.entry(call.tool, source=call.source)
         may_still = entry is None or self._may_still(call)
-        if entry is not None and entry.version == call.tool_version and may_still:
+        off = None if entry is None else self._switches.of_call(entry, principal=call.principal)
+        if entry is not None and entry.version == call.tool_version and may_still and off is None:
             await self._begin(call, entry)
             return True
         if entry is not None or await self._is_over(call):
             outcome = changed(call.tool) if may_still else not_allowed(call.tool)
+            outcome = outcome if off is None else Failed(ToolDisabled.code, off.sentence)
             moved = await self._store.write(
                 partial(
                     call_tx.settle_executed,
@@ -281,11 +287,17 @@ class Answers:
             await self._connect_source(call.source)
 
     def entry_as_asked(self, call: Call) -> Entry:
-        """The tool, if it is still the one that the person was shown; else raises `Conflict`."""
+        """The tool, if it is still the one that the person was shown; else raises `Conflict`.
+
+        While it is off for everybody, `ToolDisabled`: the call waits on.
+        """
         entry = self._catalog.entry(call.tool, source=call.source)
         if entry is None or entry.version != call.tool_version:
             what = "is gone" if entry is None else "has changed"
             raise Conflict(f"Tool '{call.tool}' {what} since this call was made. Reject it and have it called again.")
+        off = self._switches.of_call(entry, principal=call.principal)
+        if off is not None:
+            raise ToolDisabled(f"{off.sentence} The call waits until then, or until it is rejected or expires.")
         return entry
 
     async def _check_result(self, call: Call, outcome: Done | Failed) -> None:

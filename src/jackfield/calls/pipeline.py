@@ -241,6 +241,7 @@ class Pipeline:
             requires_approval=wanted.requires_approval or request.asks_first,
             is_own=request.is_own,
             needs=request.needs,
+            off=None if wanted.off is None else wanted.off.sentence,
         )
         decision = ask()
         if metadata.rate_limit_per_minute is None and principal.budget is None:
@@ -258,8 +259,9 @@ class Pipeline:
     async def _decide_reading(
         self, entry: Entry, request: CallRequest, agent: str | None
     ) -> Allow | Ask | Deny | Refuse:
-        """Reads and prompts cannot be switched off one by one; their source has one limit for all of them."""
+        """Reads and prompts are switched off with their source; it has one limit for all of them."""
         source = entry.tool.source
+        off = self._preferences.switches.of_call(entry, principal=request.principal.name)
         ask = partial(
             decide,
             entry,
@@ -269,6 +271,7 @@ class Pipeline:
             enabled=True,
             requires_approval=False,
             needs=request.needs,
+            off=None if off is None else off.sentence,
         )
         decision = ask()
         limit = per_minute(f"reads {source}", self._catalog.read_limits.get(source))

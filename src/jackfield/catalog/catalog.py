@@ -103,6 +103,8 @@ class Catalog:
         self._resource_views: dict[Visibility, ResourceView] = {}
         self._lent: dict[Identity, list[Entry]] = {}
         """Tools of sources that are in nobody's catalog, by source and name, once for each who uses them now."""
+        self._off: frozenset[str] = frozenset()
+        """Sources that are off for everybody: their prompts and resources are not listed."""
         self._own: dict[str, _Own] = {}
         """The tools of agents' own servers, by source."""
         self._of_sessions: dict[str, View] = {}
@@ -294,6 +296,7 @@ class Catalog:
                 scenario=self._scenario,
                 generated_at=self._now(),
                 of=CallKind.PROMPT,
+                unlisted=self._off,
             )
         return found
 
@@ -301,15 +304,20 @@ class Catalog:
         """The resources that this key sees now; of those that these patterns mean, where they are given."""
         sight = _narrowed(self.visibility(principal), within)
         found = self._resource_views.get(sight)
-        return self._kept(ResourceView(self._moment.resources, sight=sight), sight) if found is None else found
+        return (
+            self._kept(ResourceView(self._moment.resources, sight=sight, unlisted=self._off), sight)
+            if found is None
+            else found
+        )
 
     async def find_resources(self, principal: Principal, *, within: tuple[str, ...]) -> ResourceView:
         """`resources`, in a thread where a request's patterns meet many of them."""
         snapshot, sight = self._moment.resources, _narrowed(self.visibility(principal), within)
         if sight in self._resource_views or len(snapshot.resources) * len(within) <= FEW:
             return self.resources(principal, within=within)
-        made = await asyncio.to_thread(ResourceView, snapshot, sight=sight)
-        return self._kept(made, sight) if self._moment.resources is snapshot else made
+        off = self._off
+        made = await asyncio.to_thread(ResourceView, snapshot, sight=sight, unlisted=off)
+        return self._kept(made, sight) if self._moment.resources is snapshot and self._off is off else made
 
     def _kept(self, view: ResourceView, sight: Visibility) -> ResourceView:
         if len(self._resource_views) >= MAX_VIEWS:
@@ -362,6 +370,17 @@ class Catalog:
             before, listening.sight = listening.sight, sight
             for name in lists(before, sight):
                 listening.offer(name)
+
+    def switched(self, off: frozenset[str]) -> None:
+        """Something was switched for everybody; these sources are off. Who follows lists is told to read them."""
+        lists = ("tools",) if off == self._off else ("tools", "prompts", "resources")
+        if off != self._off:
+            self._off = off
+            self._prompt_views.clear()
+            self._resource_views.clear()
+        for follower in list(self._list_followers):
+            for name in lists:
+                follower.offer(name)
 
     def _lists_of(self, before: Visibility, after: Visibility) -> tuple[str, ...]:
         """The lists that are not the same by these two."""

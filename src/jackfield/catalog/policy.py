@@ -56,6 +56,7 @@ def decide(
     affordable_after: float = 0.0,
     is_own: bool = False,
     needs: Scope | None = Scope.CALL,
+    off: str | None = None,
 ) -> Decision:
     """What to do with a call of `entry`.
 
@@ -63,15 +64,16 @@ def decide(
     `retry_after` is what `Limits.take` says of the tool, `affordable_after` what it says of the key's budget; they are
     asked when the decision would be `Allow` or `Ask` without them, so that a refused call costs nothing.
     `is_own`: the tool is the caller's own, so no list of tools has to name it. `needs`: what the key must be allowed.
+    `off`: why the tool is off for everybody.
     """
     is_builtin = entry.tool.source == BUILTIN
     acting = agent if is_builtin else acting_agent(principal, agent)
     if entry.tool.operation is not CallKind.TOOL:
-        refusal = _reading_refusal(entry, principal=principal, needs=needs)
+        refusal = _reading_refusal(entry, principal=principal, needs=needs, off=off)
     elif is_builtin and agent is None:
-        refusal = _builtin_refusal(entry, principal=principal, enabled=enabled, needs=needs)
+        refusal = _builtin_refusal(entry, principal=principal, enabled=enabled, needs=needs, off=off)
     else:
-        refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled, is_own=is_own)
+        refusal = _refusal(entry, principal=principal, agent=acting, enabled=enabled, is_own=is_own, off=off)
     if refusal is not None:
         return Deny(refusal)
     if entry.tool.visible and acting is not None and not space_id:
@@ -115,6 +117,7 @@ def _refusal(
     agent: str | None,
     enabled: bool,
     is_own: bool,
+    off: str | None,
 ) -> Refused | None:
     name, tool = entry.name, entry.tool
     if not _may_call(principal) and not (tool.source == CALLER and principal.session is not None):
@@ -130,17 +133,19 @@ def _refusal(
     if principal.is_limited and not is_own and (why := _outside(entry, principal)) is not None:
         return Forbidden(why)
     if not enabled:
-        return ToolDisabled(f"Tool '{name}' is switched off. Enable it before calling it.")
+        return ToolDisabled(off or f"Tool '{name}' is switched off. Enable it before calling it.")
     return None
 
 
-def _reading_refusal(entry: Entry, *, principal: Principal, needs: Scope | None) -> Refused | None:
+def _reading_refusal(entry: Entry, *, principal: Principal, needs: Scope | None, off: str | None) -> Refused | None:
     """Of a resource that is to be read, or a prompt."""
     if needs is not None and not principal.may(needs):
         said = f"Key '{principal.name}' may not read resources or prompts."
         return Forbidden(f"{said} Use a key with the scope '{needs.value}'.")
     why = _outside(entry, principal) if principal.is_limited else None
-    return None if why is None else Forbidden(why)
+    if why is not None:
+        return Forbidden(why)
+    return None if off is None else ToolDisabled(off)
 
 
 def _outside(entry: Entry, principal: Principal) -> str | None:
@@ -166,12 +171,16 @@ def _outside(entry: Entry, principal: Principal) -> str | None:
     return None
 
 
-def _builtin_refusal(entry: Entry, *, principal: Principal, enabled: bool, needs: Scope | None) -> Refused | None:
+def _builtin_refusal(
+    entry: Entry, *, principal: Principal, enabled: bool, needs: Scope | None, off: str | None
+) -> Refused | None:
     """Of a key that uses one of the gateway's own tools itself."""
     if needs is not None and not principal.may(needs):
         said = f"Key '{principal.name}' may not use '{entry.name}'."
         return Forbidden(f"{said} Use a key with the scope '{needs.value}'.")
-    return None if enabled else ToolDisabled(f"Tool '{entry.name}' is switched off. Enable it before calling it.")
+    if enabled:
+        return None
+    return ToolDisabled(off or f"Tool '{entry.name}' is switched off. Enable it before calling it.")
 
 
 def _no_space(name: str) -> Failed:

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jackfield.catalog.merge import Entry
 from jackfield.catalog.names import Identity
+from jackfield.catalog.switch_transactions import Switch
+from jackfield.catalog.switches import Switches
 from jackfield.catalog.transactions import Preference, all_preferences
 from jackfield.errors import Unavailable
 from jackfield.store import Store
@@ -41,6 +44,8 @@ class Effective(Struct, frozen=True, kw_only=True):
     approval_from: Origin
     approval_override: str
     """`require`, `skip`, or empty when nothing overrides the metadata."""
+    off: Switch | None = None
+    """What has turned it off for everybody, whatever a key prefers."""
 
 
 class PreferenceBook:
@@ -49,6 +54,8 @@ class PreferenceBook:
     def __init__(self) -> None:
         self._reading = asyncio.Lock()
         self._rows: dict[tuple[str, str, str, str, bool], Preference] | None = None
+        self.switches = Switches()
+        """What is off for everybody; it goes before every preference."""
         self.asking: frozenset[Identity] = frozenset()
         """Tools that ask first because an administrator said so, for everybody or for some key; as last read."""
 
@@ -75,6 +82,11 @@ class PreferenceBook:
 
     def effective(self, entry: Entry, *, principal: str, chat_id: str | None) -> Effective:
         """How `entry` stands. Raises `Unavailable` while the preferences are not known."""
+        preferred = self._preferred(entry, principal=principal, chat_id=chat_id)
+        off = self.switches.of_call(entry, principal=principal)
+        return preferred if off is None else replace(preferred, enabled=False, enabled_from=Origin.GLOBAL, off=off)
+
+    def _preferred(self, entry: Entry, *, principal: str, chat_id: str | None) -> Effective:
         if self._rows is None:
             raise Unavailable("The preferences could not be read, so no call is allowed. Try again in a moment.")
         if not self._rows:
@@ -89,6 +101,7 @@ class PreferenceBook:
 
     def enabled(self, entries: Sequence[Entry], *, principal: str, chat_id: str | None = None) -> tuple[Entry, ...]:
         """Those that are switched on: what a model is offered. Raises `Unavailable` as `effective` does."""
+        entries = self.switches.on(entries)
         if self._rows is not None and not self._rows:
             return tuple(entry for entry in entries if entry.tool.metadata.enabled_by_default)
         return tuple(entry for entry in entries if self.effective(entry, principal=principal, chat_id=chat_id).enabled)

@@ -12,11 +12,12 @@ from functools import partial
 from typing import Annotated, Literal, TypedDict
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.preferences import EVERYBODY, EVERYWHERE, Origin, PreferenceBook
 from jackfield.catalog.records import Scenario, ToolEntry
+from jackfield.catalog.switches_api import SwitchRecord, off_record
 from jackfield.catalog.transactions import delete_preference, put_preference
 from jackfield.catalog.view import View
 from jackfield.errors import BadRequest, Forbidden, NotFound, ToolNotFound
@@ -87,7 +88,10 @@ class ResetQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EffectiveTool(Struct, frozen=True, kw_only=True):
-    """A tool as it stands for a key in a chat, and where each of the two settings comes from."""
+    """A tool as it stands for a key in a chat, and where each of the two settings comes from.
+
+    `switched_off`: what an administrator has switched off for everybody: the tool, its source, or the key.
+    """
 
     scenario: str
     tool: ToolEntry
@@ -96,6 +100,7 @@ class EffectiveTool(Struct, frozen=True, kw_only=True):
     requires_approval: bool
     approval_source: Origin
     approval_override: Override
+    switched_off: SwitchRecord | UnsetType = UNSET
 
 
 class ToolSet(Struct, frozen=True, kw_only=True):
@@ -140,6 +145,7 @@ class _Effective(Struct, frozen=True, kw_only=True):
     requires_approval: bool
     approval_source: Origin
     approval_override: str
+    switched_off: SwitchRecord | UnsetType = UNSET
 
 
 class _ToolSet(Struct, frozen=True, kw_only=True):
@@ -327,6 +333,7 @@ class PreferencesApi:
             requires_approval=stands.requires_approval,
             approval_source=stands.approval_from,
             approval_override=stands.approval_override,
+            switched_off=UNSET if stands.off is None else off_record(stands.off),
         )
 
     def _scenario(self, name: str) -> Scenario:

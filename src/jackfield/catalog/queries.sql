@@ -71,3 +71,16 @@ DELETE FROM spending WHERE updated_at < clock_ms() - 7200000
 
 -- name: count_gateways
 SELECT COUNT(*) AS gateways FROM gateways WHERE dead = 0
+
+-- name: all_switches
+SELECT * FROM switches ORDER BY kind, title
+
+-- name: put_switch
+INSERT INTO switches (kind, source, name, title, reason, switched_by, switched_at)
+VALUES (:kind, :source, :name, :title, :reason, :switched_by, clock_ms())
+ON CONFLICT (kind, source, name) DO UPDATE SET title = excluded.title, reason = excluded.reason,
+    switched_by = excluded.switched_by, switched_at = excluded.switched_at
+RETURNING *
+
+-- name: delete_switch
+DELETE FROM switches WHERE kind = :kind AND source = :source AND name = :name RETURNING *

@@ -6,6 +6,7 @@ Above: `catalog.py`, and the handlers that list and read. Below: `resources.py`.
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from jackfield.catalog.merge import Entry
@@ -25,20 +26,24 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
 class ResourceView:
     """What one key sees of them. Immutable."""
 
-    def __init__(self, snapshot: ResourceSnapshot, *, sight: Visibility) -> None:
+    def __init__(
+        self, snapshot: ResourceSnapshot, *, sight: Visibility, unlisted: AbstractSet[str] = frozenset()
+    ) -> None:
+        """`unlisted`: sources whose resources are found, and not listed."""
         self.snapshot = snapshot
         self._sight = sight
-        whole = sight.is_whole
+        self._unlisted = unlisted
+        whole = sight.is_whole and not unlisted
         self.resources = (
             snapshot.resources
             if whole
-            else tuple(one for one in snapshot.resources if self._sees(one.source, one.own_uri))
+            else tuple(one for one in snapshot.resources if self._lists(one.source, one.own_uri))
         )
         """Sorted by URI."""
         self.templates = (
             snapshot.templates
             if whole
-            else tuple(one for one in snapshot.templates if self._sees(one.source, one.own_template))
+            else tuple(one for one in snapshot.templates if self._lists(one.source, one.own_template))
         )
 
     @property
@@ -48,7 +53,7 @@ class ResourceView:
 
     @cached_property
     def _readers(self) -> tuple[str, ...]:
-        return tuple(source for source in self.snapshot.readers if self._sees(source, ""))
+        return tuple(source for source in self.snapshot.readers if self._lists(source, ""))
 
     @cached_property
     def sources(self) -> frozenset[str]:
@@ -68,6 +73,9 @@ class ResourceView:
         for template in self.templates:
             found.setdefault(_scheme(template.own_template), set()).add(template.source)
         return {scheme: frozenset(sources) for scheme, sources in found.items()}
+
+    def _lists(self, source: str, uri: str) -> bool:
+        return source not in self._unlisted and self._sees(source, uri)
 
     def _sees(self, source: str, uri: str) -> bool:
         return self._sight.sees_resource(source, uri)
@@ -103,7 +111,9 @@ class ResourceView:
     def skills(self) -> tuple[OfferedSkill, ...]:
         """Sorted by URI."""
         every = self.snapshot.skills.skills
-        return every if self._sight.is_whole else tuple(one for one in every if self._sees(one.source, one.skill.uri))
+        if self._sight.is_whole and not self._unlisted:
+            return every
+        return tuple(one for one in every if self._lists(one.source, one.skill.uri))
 
     def skill(self, uri: str) -> OfferedSkill | None:
         """The listed skill that is offered as this."""

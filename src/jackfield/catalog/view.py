@@ -4,6 +4,7 @@ Above: the handlers and the pipeline. Below: the snapshot it is cut from. Views 
 so a thousand keys with the same rights share one manifest.
 """
 
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -99,8 +100,9 @@ class View:
         scenario: ScenarioInfo,
         generated_at: datetime,
         of: CallKind = CallKind.TOOL,
+        unlisted: AbstractSet[str] = frozenset(),
     ) -> None:
-        """`of`: whether these are tools, or prompts."""
+        """`of`: whether these are tools, or prompts. `unlisted`: sources whose entries are found, and not listed."""
         self.version = snapshot.version
         self.entries: tuple[Entry, ...]
         """Sorted by name."""
@@ -109,6 +111,8 @@ class View:
         else:
             self.entries = tuple(entry for entry in snapshot.entries if sight.sees(entry))
             self._by_name = {entry.name: entry for entry in self.entries}
+        if unlisted:
+            self.entries = tuple(entry for entry in self.entries if entry.tool.source not in unlisted)
         self.snapshot = snapshot
         self._index = index
         self._sight = sight

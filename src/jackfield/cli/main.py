@@ -41,6 +41,7 @@ COMMANDS = {
     "prompts": CommandEntry("reading", "list prompts, or get one with its arguments"),
     "groups": CommandEntry("groups", "list, show, set or remove groups of tools"),
     "keys": CommandEntry("keys", "list, create, rotate or revoke keys"),
+    "switch": CommandEntry("switches", "switch a tool, a source or a key off for everybody, or on again"),
     "users": CommandEntry("users", "list who signed in, or sign somebody out everywhere"),
     "grants": CommandEntry("grants", "list what OAuth clients were allowed, or end it"),
     "login": CommandEntry("connections", "log in at a source"),

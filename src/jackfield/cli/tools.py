@@ -305,6 +305,9 @@ async def _set_preferences(options: Namespace, client: Client) -> EffectiveTool:
 def preference_line(tool: EffectiveTool) -> str:
     """Whether the tool is enabled and needs approval, and whose preference that is."""
     state = style("enabled", "green") if tool.enabled else style("disabled", "yellow")
+    if (off := tool.switched_off) is not None:
+        why = f": {escape(off.reason)}" if off.reason else ""
+        return f"{style(escape(tool.tool.name), 'bold')} is {state} for everybody, by {escape(off.by or '')}{why}."
     approval = "requires approval" if tool.requires_approval else "needs no approval"
     by, approval_by = _PREFERENCE.get(tool.source, ""), _PREFERENCE.get(tool.approval_source, "")
     return f"{style(escape(tool.tool.name), 'bold')} is {state}{by} and {approval}{approval_by}."

@@ -41,6 +41,7 @@ from jackfield.catalog.limits import FLUSH_SECONDS, LocalLimits
 from jackfield.catalog.pinning import Pinning
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.stored_tools import StoredTools
+from jackfield.catalog.switch_transactions import SwitchKind
 from jackfield.catalog.transactions import PREFERENCES_TOPIC
 from jackfield.connections.flows import LoginFlows
 from jackfield.connections.owners import LoginsOfOwners
@@ -211,6 +212,7 @@ class Gateway:
             gateway_id=self.id,
             redactor=redactor,
             offer=self.servers.announce,
+            switches=self.preferences.switches,
             find_principal=self.principal_named,
             connect_source=self.mcp_servers.reconnect,
             logins=source_context.logins,
@@ -338,6 +340,7 @@ class Gateway:
             asyncio.create_task(
                 self._follow(PREFERENCES_TOPIC, partial(self.preferences.reload, self.store)), name="preferences"
             ),
+            asyncio.create_task(self.preferences.switches.follow(self.store), name="switches"),
             asyncio.create_task(self.groups.follow(self.store), name="groups"),
             asyncio.create_task(self.stored_keys.follow(), name="keys"),
             asyncio.create_task(self.connections.book.follow(), name="connections"),
@@ -398,6 +401,8 @@ class Gateway:
     async def _load_keys(self) -> None:
         """Keys may be limited to groups, agents and spaces of the config and of the store, and to no others."""
         try:
+            self.preferences.switches.on_change = self._switched
+            await self.preferences.switches.reload(self.store)
             await self.groups.reload(self.store)
             self.groups.check_keys(str(self.settings.path))
             await self.key_names.check_config()
@@ -408,6 +413,12 @@ class Gateway:
         except BaseException:
             await self.store.close()
             raise
+
+    def _switched(self) -> None:
+        """Something is off for everybody, or on again."""
+        switches = self.preferences.switches
+        self.keyring.switch_off({name: off.sentence for name, off in switches.names(SwitchKind.KEY).items()})
+        self.catalog.switched(frozenset(switches.names(SwitchKind.SOURCE)))
 
     def _identity(self) -> tuple[Principals, OAuthFront, OidcProvider | None]:
         settings, store, groups = self.settings, self.store, self.groups

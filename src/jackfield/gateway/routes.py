@@ -16,7 +16,7 @@ from jackfield.audit import api as audit_api
 from jackfield.calls import answers_api, execute_api, reading_api, tool_server_api
 from jackfield.calls import api as calls_api
 from jackfield.catalog import api as catalog_api
-from jackfield.catalog import groups_api, pins_api, preferences_api, sources_api, stored_api
+from jackfield.catalog import groups_api, pins_api, preferences_api, sources_api, stored_api, switches_api
 from jackfield.catalog.groups import Groups
 from jackfield.connections import api as connections_api
 from jackfield.connections import pages as connect_pages
@@ -79,6 +79,15 @@ def all_routes(
         *execute_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, rights=rights),
         *catalog_api.routes(
             catalog, cluster=gateway.cluster, groups=gateway.groups, preferences=preferences, pins=pins
+        ),
+        *switches_api.routes(
+            gateway.preferences.switches,
+            store=store,
+            audit=gateway.audit,
+            catalog=catalog,
+            sources=lambda: [status.name for status in gateway.source_statuses()],
+            keys=lambda: gateway.keyring.names,
+            lasting_keys=lambda: gateway.keyring.lasting,
         ),
         *groups_api.routes(gateway.groups, catalog=catalog, store=store, audit=gateway.audit, url=settings.url),
         *stored_api.routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools),

@@ -9,13 +9,13 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from msgspec import Struct
 
-from jackfield.errors import ConfigError
+from jackfield.errors import ConfigError, KeyDisabled
 from jackfield.identity.transactions import StoredKey
 from jackfield.model.principal import GroupBook, GroupLimit, Principal, Scope
 from jackfield.settings import Settings
@@ -84,6 +84,8 @@ class Keyring:
         self.on_revoked: Callable[[AbstractSet[str]], None] = lambda _: None
         """Told the names of keys that are revoked, rotated or expired."""
         self._looked_at = self._now()
+        self.off: Mapping[str, str] = {}
+        """Why keys are off for everybody, by name."""
 
     @classmethod
     def from_settings(cls, settings: Settings, *, groups: GroupBook | None = None) -> "Keyring":
@@ -109,18 +111,20 @@ class Keyring:
         return frozenset(named.keys() - self._by_name.keys() - self.stored.keys())
 
     def find(self, key: str | bytes) -> Principal | None:
-        """Whose key this is, if anybody's."""
+        """Whose key this is, if anybody's. Raises `KeyDisabled` for one that is switched off."""
         digest = digest_of(key)
-        return self._by_digest.get(digest) or self._stored_holder(digest)
+        return self._on(self._by_digest.get(digest) or self._stored_holder(digest))
 
     def credential(self, key: str | bytes) -> Credential | None:
         """The same, for a login that is to end with this key."""
         digest = digest_of(key)
-        principal = self._by_digest.get(digest) or self._stored_holder(digest)
+        principal = self._on(self._by_digest.get(digest) or self._stored_holder(digest))
         return None if principal is None else Credential(key=digest, principal=principal)
 
     def holder(self, key_digest: str, *, name: str) -> Principal | None:
         """The principal of that name, as long as the key with this digest is still its own."""
+        if name in self.off:
+            return None
         principal = self._by_digest.get(key_digest)
         if principal is None:
             stored = self._stored_holder(key_digest)
@@ -128,9 +132,23 @@ class Keyring:
         return principal if principal == self._by_name.get(name) else None
 
     def named(self, name: str) -> Principal | None:
-        """The principal of that name, as long as it still has a key."""
+        """The principal of that name, as long as it still has a key, and that is not switched off."""
+        if name in self.off:
+            return None
         stored = self.stored.get(name)
         return self._by_name.get(name) or (None if stored is None else self._stored_holder(stored.digest))
+
+    def _on(self, principal: Principal | None) -> Principal | None:
+        if principal is not None and (why := self.off.get(principal.on_record)) is not None:
+            raise KeyDisabled(why)
+        return principal
+
+    def switch_off(self, why: Mapping[str, str]) -> None:
+        """These keys, by name, are off from now on, and no others. What they have open ends."""
+        gone = why.keys() - self.off.keys()
+        self.off = why
+        if gone:
+            self.on_revoked(gone)
 
     def is_configured(self, name: str) -> bool:
         """Whether the key of this name comes from the config or the data folder."""
@@ -140,6 +158,16 @@ class Keyring:
     def configured(self) -> list[Principal]:
         """Those keys, by name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
+
+    @property
+    def names(self) -> list[str]:
+        """Of every key, whatever it comes from."""
+        return sorted({*self._by_name, *self.stored})
+
+    @property
+    def lasting(self) -> set[str]:
+        """The administrator's key of the environment or the data folder."""
+        return {ADMIN.name} & self._by_name.keys()
 
     def take_stored(self, keys: Iterable[StoredKey]) -> None:
         """These are the keys of the store from now on."""

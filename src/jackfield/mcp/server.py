@@ -230,6 +230,7 @@ class McpServer:
         first = self._session_tools.listed(caller.principal) if cursor is None else ()
         if is_searched(view, caller.search_above):
             found = among(view, caller.session.found) if caller.session is not None else ()
+            found = self._pipeline.switched_on(found, principal=caller.principal)
             search = encode(search_definition(len(view.entries)))
             tools = self._definitions.array(found, first=(search, *first), modern=caller.is_modern)
         else:
@@ -285,7 +286,7 @@ class McpServer:
         if call.error is not None:
             return error_result(call.error.message, revision=caller.revision)
         view = self._catalog.view(caller.principal)
-        found = found_in(call, view)
+        found = self._pipeline.switched_on(found_in(call, view), principal=caller.principal)
         session = caller.session
         if session is not None and session.remember([entry.name for entry in found]):
             session.announce_found()

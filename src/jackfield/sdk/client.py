@@ -20,6 +20,7 @@ from jackfield.sdk.reading import Prompts, Resources
 from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.sources import Sources, Workers
 from jackfield.sdk.spaces import Spaces
+from jackfield.sdk.switches import Switches
 from jackfield.sdk.tools import Tools
 from jackfield.sdk.types import Identity, Readiness
 from jackfield.sdk.users import Users
@@ -56,6 +57,7 @@ class Client:
         self.resources = Resources(self._connection)
         self.prompts = Prompts(self._connection)
         self.keys = Keys(self._connection)
+        self.switches = Switches(self._connection)
         self.users = Users(self._connection)
         self.grants = Grants(self._connection)
         self.vault = Vault(self._connection)

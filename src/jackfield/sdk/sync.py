@@ -53,6 +53,7 @@ from jackfield.sdk.reading import (
 from jackfield.sdk.sessions import CALLER_ID, CONCURRENCY, Session, SessionEvent, SessionInfo, Sessions
 from jackfield.sdk.sources import DefinitionDiff, SourceInfo, Sources, WorkerInfo, WorkerLine, Workers
 from jackfield.sdk.spaces import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead, Spaces
+from jackfield.sdk.switches import Switches, SwitchKind
 from jackfield.sdk.tools import ApprovalOverride, OnEvent, Tools
 from jackfield.sdk.types import (
     CallAnswer,
@@ -65,6 +66,7 @@ from jackfield.sdk.types import (
     Receipt,
     Refreshed,
     ScenarioState,
+    SwitchInfo,
     ToolInfo,
 )
 from jackfield.sdk.users import UserInfo, Users
@@ -340,6 +342,26 @@ class SyncKeys:
     def revoke(self, name: str) -> None:
         """End a key, its logins, and what it has waiting."""
         self._loop.run(self._keys.revoke(name))
+
+
+class SyncSwitches:
+    """Tools, sources and keys that are off for everybody."""
+
+    def __init__(self, switches: Switches, loop: LoopThread) -> None:
+        self._switches = switches
+        self._loop = loop
+
+    def list(self) -> tuple[SwitchInfo, ...]:
+        """Everything that is off."""
+        return self._loop.run(self._switches.list())
+
+    def off(self, kind: SwitchKind, name: str, *, reason: str = "") -> SwitchInfo:
+        """Switch a tool, a source or a key off for everybody, at every gateway. `reason` is said to callers."""
+        return self._loop.run(self._switches.off(kind, name, reason=reason))
+
+    def on(self, kind: SwitchKind, name: str) -> SwitchInfo:
+        """Switch it on again."""
+        return self._loop.run(self._switches.on(kind, name))
 
 
 class SyncUsers:
@@ -950,6 +972,7 @@ class SyncClient:
         self.resources = SyncResources(self._client.resources, self._loop)
         self.prompts = SyncPrompts(self._client.prompts, self._loop)
         self.keys = SyncKeys(self._client.keys, self._loop)
+        self.switches = SyncSwitches(self._client.switches, self._loop)
         self.users = SyncUsers(self._client.users, self._loop)
         self.grants = SyncGrants(self._client.grants, self._loop)
         self.vault = SyncVault(self._client.vault, self._loop)

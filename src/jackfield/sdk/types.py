@@ -44,6 +44,19 @@ class ToolInfo(Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+class SwitchInfo(Struct, frozen=True, kw_only=True):
+    """How something is switched for everybody; `reason`, `by` and `at` (ISO 8601, UTC) where it is off."""
+
+    kind: str
+    name: str
+    source: str | None = None
+    """Of a tool."""
+    enabled: bool
+    reason: str | None = None
+    by: str | None = None
+    at: str | None = None
+
+
 class EffectiveTool(Struct, frozen=True, kw_only=True):
     """A tool with this key's preferences applied, everywhere or in one chat."""
 
@@ -56,6 +69,8 @@ class EffectiveTool(Struct, frozen=True, kw_only=True):
     approval_source: str = ""
     approval_override: str = ""
     """`require`, `skip`, or empty when nothing overrides the metadata."""
+    switched_off: SwitchInfo | None = None
+    """What an administrator has switched off for everybody: the tool, its source, or the key."""
 
 
 class ScenarioState(Struct, frozen=True, kw_only=True):
