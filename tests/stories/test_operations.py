@@ -139,7 +139,6 @@ def nginx_before(folder: Path, port: int) -> Iterator[httpx2.Client]:
             process.terminate()
 
 
-@requirement("OPS-tour")
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 def test_calls_and_streams_pass_through_nginx_with_tls(tmp_path: Path) -> None:
     (toml,) = blocks("toml")
