@@ -256,9 +256,10 @@ WHERE id IN (SELECT id FROM calls WHERE status IN ('waiting', 'pending') AND off
         AND offered_by = :gateway AND server_left_at IS NULL ORDER BY id FOR UPDATE)
 
 -- name: note_servers_left_with_their_gateway
+-- Work that goes on at its owner was offered by none: NULL, which is "not in" an empty list of living gateways.
 UPDATE calls SET server_left_at = clock_ms()
 WHERE id IN (SELECT id FROM calls WHERE status IN ('waiting', 'pending') AND offered_to IS NOT NULL
-        AND server_left_at IS NULL AND offered_by NOT IN (SELECT id FROM gateways WHERE dead = 0)
+        AND server_left_at IS NULL AND offered_by IS NOT NULL AND offered_by NOT IN (SELECT id FROM gateways WHERE dead = 0)
         ORDER BY id LIMIT 1000 FOR UPDATE SKIP LOCKED)
 
 -- name: release_offers
