@@ -39,6 +39,7 @@ def test_the_statuses_are_the_words_of_the_contract() -> None:
         "rejected",
         "expired",
         "cancelled",
+        "refused",
     ]
 
 

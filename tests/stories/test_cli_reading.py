@@ -147,7 +147,12 @@ async def test_the_sdk_lists_reads_and_gets(shop: Shop) -> None:
             await client.prompts.get("absent")
         with pytest.raises(InvalidArguments):
             await client.prompts.get("review")
-        assert [call.tool for call in (await client.calls.list(kind="prompt")).calls] == ["review"]
+        on_record = (await client.calls.list(kind="prompt")).calls
+        assert sorted((call.tool, call.status) for call in on_record) == [
+            ("absent", "refused"),
+            ("review", "completed"),
+            ("review", "refused"),
+        ]
         assert [source.prompts for source in (await client.ready()).sources if source.name == "docs"] == [1]
         shop.shelf.prompts[0] = shop.shelf.prompts[0].model_copy(update={"title": "Another"})
         await client.tools.refresh()
