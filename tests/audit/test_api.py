@@ -67,6 +67,47 @@ async def test_keys_and_groups_are_audited_with_before_and_after_and_no_secret(t
         assert again not in text
 
 
+TOOLS = """
+[[tools]]
+name = "deploy"
+description = "Deploys."
+executionType = "internal"
+inputSchema = { type = "object" }
+metadata = { requires_approval = true }
+"""
+
+
+@requirement("OPS-audit-actions")
+async def test_decisions_tools_and_logins_are_audited(tmp_path: Path) -> None:
+    async with in_process_gateway(tmp_path, CONFIG + TOOLS) as (_, client):
+        ids = []
+        for _ in range(3):
+            asked = await client.post("/api/v1/tools/deploy/execute", json={"arguments": {"n": 1}})
+            ids.append(asked.headers["x-call-id"])
+        assert (await client.post(f"/api/v1/calls/{ids[0]}/approve")).is_success
+        edited = await client.post(f"/api/v1/calls/{ids[1]}/approve", json={"arguments": {"n": 2}})
+        assert edited.is_success, edited.text
+        assert (await client.post(f"/api/v1/calls/{ids[2]}/reject", json={"reason": "No."})).is_success
+        assert (await client.post(f"/api/v1/calls/{ids[2]}/reject")).status_code == 409
+        rejected, changed, approved = await audited(client, "call.*")
+        assert (approved["actor"], approved["subject"], approved["before"]) == ("admin", ids[0], None)
+        assert (changed["before"], changed["after"]["arguments"]) == ({"arguments": {"n": 1}}, {"n": 2})
+        assert (rejected["action"], rejected["subject"], rejected["after"]["reason"]) == (
+            "call.rejected",
+            ids[2],
+            "No.",
+        )
+        tool = {"name": "mine", "description": "x", "executionType": "internal", "inputSchema": {"type": "object"}}
+        assert (await client.post("/api/v1/tools", json=tool)).status_code == 201
+        assert (await client.put("/api/v1/tools/mine", json={**tool, "description": "y"})).is_success
+        assert (await client.delete("/api/v1/tools/mine")).is_success
+        tools = await audited(client, "tool.*")
+        assert [one["action"] for one in reversed(tools)] == ["tool.created", "tool.changed", "tool.deleted"]
+        assert (tools[1]["before"]["description"], tools[1]["after"]["description"]) == ("x", "y")
+        assert (await client.post("/api/login")).is_success
+        assert [one["actor"] for one in await audited(client, "login.created")] == ["admin"]
+
+
 @requirement("OPS-audit-api")
 async def test_pages_filters_and_who_may_read(tmp_path: Path) -> None:
     async with in_process_gateway(tmp_path, CONFIG) as (_, client):

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.agents.cycle_transactions import inbox_page
+from jackfield.audit.log import AuditLog
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
 from jackfield.calls.events import CallEvent
@@ -151,6 +152,7 @@ async def pending_harness(
     store = open_store(url, folder=folder, data=folder)
     await store.open()
     await store.write(partial(gateway_tx.enter, gateway_id, is_shared=store.is_shared))
+    await store.write((audit := AuditLog(gateway_id)).begin)
     catalog = Catalog()
     source_registry = SourceRegistry(on_listing=lambda: None)
     others, starts = OthersSource("external", tuple(tools)), list[str]()
@@ -159,7 +161,7 @@ async def pending_harness(
         await source_registry.add(source)
     await source_registry.settled(within=WITHIN)
     await catalog.update_aside(source_registry.listings())
-    harness = _put_together(store, catalog, source_registry, others, local, starts, gateway_id, logins)
+    harness = _put_together(store, catalog, source_registry, others, local, starts, gateway_id, logins, audit)
     try:
         yield harness
     finally:
@@ -180,6 +182,7 @@ def another_gateway(harness: PendingHarness, gateway_id: str) -> PendingHarness:
         harness.starts,
         gateway_id,
         harness.answers._logins,
+        harness.answers._audit,
     )
 
 
@@ -196,6 +199,7 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
     starts: list[str],
     gateway_id: str,
     logins: SourceLogins | None,
+    audit: AuditLog,
 ) -> PendingHarness:
     redactor, preferences = Redactor(lambda: {"open sesame"}), PreferenceBook()
     preferences.load([])
@@ -217,6 +221,7 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
         store=store,
         executor=executor,
         gateway_id=gateway_id,
+        audit=audit,
         redactor=redactor,
         offer=servers.announce,
         find_principal={OPS.name: OPS}.get,

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry as AuditedChange
 from jackfield.calls import events
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.executor import Executor, still_there
@@ -58,6 +60,7 @@ class Answers:
         store: Store,
         executor: Executor,
         gateway_id: str,
+        audit: AuditLog,
         redactor: Redactor,
         offer: Callable[[Call], None],
         switches: Switches,
@@ -70,6 +73,7 @@ class Answers:
         self._store = store
         self._executor = executor
         self._gateway_id = gateway_id
+        self._audit = audit
         self._redactor = redactor
         self._offer = offer
         self.four_eyes = four_eyes
@@ -156,9 +160,10 @@ class Answers:
             arguments = await self._catalog.require_arguments(entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
         runs_here = not entry.answered_by_others
-        moved = await self._store.write(
-            partial(call_tx.approve, call_id, runs_here=runs_here, arguments=edited, decided_by=_decider(principal))
+        script = partial(
+            call_tx.approve, call_id, runs_here=runs_here, arguments=edited, decided_by=_decider(principal)
         )
+        moved = await self._store.write(self._audit.noting(script, partial(_approved, _decider(principal), arguments)))
         approved = _moved(moved, call_id)
         self._executor.events.tell(events.APPROVED, approved)
         if runs_here:
@@ -169,19 +174,11 @@ class Answers:
     async def reject(self, call_id: str, *, principal: Principal | None, reason: str | None = None) -> Call:
         """A person says no; the agent is told why."""
         await self._waiting_for_a_person(call_id, principal, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN)
-        no = rejected(reason)
-        return self._settled(
-            await self._store.write(
-                partial(
-                    call_tx.settle_rejected,
-                    call_id,
-                    no,
-                    decided_by=_decider(principal),
-                    large_result=self._store.large_result,
-                )
-            ),
-            call_id,
-        )
+        by = _decider(principal)
+        large = self._store.large_result
+        script = partial(call_tx.settle_rejected, call_id, rejected(reason), decided_by=by, large_result=large)
+        noted = self._audit.noting(script, partial(_rejected, by, reason))
+        return self._settled(await self._store.write(noted), call_id)
 
     async def progress(self, call_id: str, progress: Progress, *, principal: Principal, attempt: int = 0) -> Call:
         """A sign of life: told to who follows, and buys a waiting call more time. Resolves nothing.
@@ -328,6 +325,27 @@ def outcome_of(result: Any, error: str | None) -> Done | Failed:
 
 def _decider(principal: Principal | None) -> str:
     return SIGNED_LINK if principal is None else principal.name
+
+
+def _approved(by: str, arguments: dict[str, Any] | None, moved: Moved) -> AuditedChange | None:
+    """The arguments only where they were changed."""
+    if not moved.moved or moved.call is None:
+        return None
+    asked, after = None, _what(moved.call)
+    if arguments is not None:
+        asked, after = {"arguments": moved.call.asked_arguments}, {**after, "arguments": arguments}
+    return AuditedChange(actor=by, action="call.approved", subject=moved.call.id, before=asked, after=after)
+
+
+def _rejected(by: str, reason: str | None, moved: Moved) -> AuditedChange | None:
+    if not moved.moved or moved.call is None:
+        return None
+    after = {**_what(moved.call), "reason": reason}
+    return AuditedChange(actor=by, action="call.rejected", subject=moved.call.id, after=after)
+
+
+def _what(call: Call) -> dict[str, Any]:
+    return {"tool": call.tool, "source": call.source, "principal": call.principal}
 
 
 def _moved(moved: Moved, call_id: str) -> Call:

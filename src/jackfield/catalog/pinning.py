@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from msgspec import Raw, Struct
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry as AuditedChange
 from jackfield.catalog import transactions as pin_tx
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.kinds import PinnedKind, identity_of, kind_of, pin_key
@@ -55,7 +57,8 @@ class Difference(Struct, frozen=True, kw_only=True):
 class Pinning:
     """Keeps the catalog's pins and the store's the same."""
 
-    def __init__(self, *, catalog: Catalog, store: Store) -> None:
+    def __init__(self, *, catalog: Catalog, store: Store, audit: AuditLog) -> None:
+        self._audit = audit
         self._catalog = catalog
         self._store = store
         self._wanted = asyncio.Event()
@@ -166,8 +169,24 @@ class Pinning:
                     f"{what} '{entry.name}' has changed again since you looked. Look at the new change first."
                 )
             pins.append(_pin(*identity_of(entry.tool), definition, accepted_by))
-        await self._store.write(partial(pin_tx.put_pins, pins))
+        await self._store.write(partial(self._accepted, pins, accepted_by))
         await self._read()
+
+    def _accepted(self, pins: Sequence[Pin], accepted_by: str) -> Script[None]:
+        changes = []
+        for pin in pins:
+            before = yield from pin_tx.get_pin(pin.source, pin.tool)
+            changes.append(
+                AuditedChange(
+                    actor=accepted_by,
+                    action="definition.accepted",
+                    subject=f"{pin.source}:{pin.tool}",
+                    before=None if before is None else {"sha256": before.digest},
+                    after={"sha256": pin.digest},
+                )
+            )
+        yield from pin_tx.put_pins(pins)
+        yield from self._audit.record(*changes)
 
     async def _read(self) -> None:
         async with self._reading:

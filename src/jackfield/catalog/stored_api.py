@@ -99,7 +99,7 @@ class StoredToolApi:
 
     async def delete_tool(self, request: Request) -> Response:
         """Forget a kept tool. Calls of it that wait can still be answered."""
-        await self._stored_tools.delete(self._kept_name(request))
+        await self._stored_tools.delete(self._kept_name(request), principal=request.principal)
         await self._list_again()
         return EmptyResponse(204)
 

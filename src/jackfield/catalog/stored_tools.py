@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry as AuditedChange
 from jackfield.catalog.merge import check
 from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
 from jackfield.model.principal import Principal
@@ -57,9 +59,11 @@ class StoredTools:
         source_registry: SourceRegistry,
         source_book: SourceBook,
         outgoing: Outgoing,
+        audit: AuditLog,
         logins: SourceLogins | None = None,
     ) -> None:
         self._know(settings)
+        self._audit = audit
         self._source_book = source_book
         self._store = store
         self._source_registry = source_registry
@@ -142,9 +146,11 @@ class StoredTools:
         await self._put(tool, {"name": name, **raw}, principal, replace=True)
         return name
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, principal: Principal) -> None:
         self._check_kept(name)
-        await self._store.write(partial(tool_tx.delete_tool, name))
+        before = self._kept.get(name)
+        change = AuditedChange(actor=principal.name, action="tool.deleted", subject=name, before=before)
+        await self._store.write(self._audit.noting(partial(tool_tx.delete_tool, name), lambda _: change))
         await self.load()
 
     async def declare(self, source: str, raws: Sequence[Mapping[str, Any]], *, principal: Principal) -> list[str]:
@@ -229,9 +235,15 @@ class StoredTools:
         except ConfigError as fault:
             raise BadRequest(fault.message, param="execution") from None
         text = msgspec.json.encode(raw).decode()
-        kept = await self._store.write(
-            partial(tool_tx.put_tool, tool.name, text, created_by=principal.name, replace=replace)
+        script = partial(tool_tx.put_tool, tool.name, text, created_by=principal.name, replace=replace)
+        change = AuditedChange(
+            actor=principal.name,
+            action="tool.changed" if replace else "tool.created",
+            subject=tool.name,
+            before=self._kept.get(tool.name),
+            after=raw,
         )
+        kept = await self._store.write(self._audit.noting(script, lambda kept: change if kept else None))
         await self.load()
         return kept
 

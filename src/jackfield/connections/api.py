@@ -94,7 +94,7 @@ class ConnectionsApi:
                 raise Forbidden("Only an administrator ends somebody else's login. Leave `principal` out.")
         else:
             require_may_log_in(principal, source, whose)
-        if not await self._connections.disconnect(source, whose):
+        if not await self._connections.disconnect(source, whose, by=principal.name):
             whom = "nobody is" if whose == SHARED else f"'{whose[:100]}' is not"
             raise NotFound(f"There is no login to end: {whom} logged in at source '{source.name}'.")
         return EmptyResponse(204)

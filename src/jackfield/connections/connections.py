@@ -13,6 +13,8 @@ from typing import Protocol
 
 import msgspec
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry
 from jackfield.connections import transactions as tx
 from jackfield.connections.book import ConnectionBook
 from jackfield.connections.credentials import Credentials, CredentialStore, Ended
@@ -62,7 +64,7 @@ class Connections:
         store: Store,
         vault: Vault,
         outgoing: Outgoing,
-        gateway_id: str,
+        audit: AuditLog,
         on_change: LoginChanged,
     ) -> None:
         self.sources: dict[str, ConnectedSource] = {}
@@ -71,12 +73,13 @@ class Connections:
             store,
             vault,
             secrets=settings.secrets,
-            gateway_id=gateway_id,
+            gateway_id=audit.gateway_id,
             url_of=self._url_of,
             on_write=self.book.take,
             on_unknown_client=self._forget_unknown,
         )
         self._store = store
+        self._audit = audit
         self._vault = vault
         self._on_change = on_change
         self._outgoing = outgoing
@@ -313,16 +316,25 @@ class Connections:
             await self.forget_client(source, client.issuer)
 
     async def connected(
-        self, source: ConnectedSource, whose: str, credentials: Credentials, *, flow: str | None
+        self, source: ConnectedSource, whose: str, credentials: Credentials, *, flow: str | None, by: str
     ) -> Connection:
         """Keep what a person's login gave."""
         before = self.book.get(connection_id(source.name, whose))
         wanted = NOTHING if before is None else msgspec.structs.replace(before.wanted, challenge=None)
-        return await self.credentials.keep(credentials, wanted=wanted, flow=flow)
+        change = Entry(
+            actor=by,
+            action="connection.created",
+            subject=source.name,
+            after={"principal": whose or None, "issuer": credentials.client.issuer},
+        )
+        return await self.credentials.keep(
+            credentials, wanted=wanted, flow=flow, noting=lambda script: self._audit.noting(script, lambda _: change)
+        )
 
-    async def disconnect(self, source: ConnectedSource, whose: str) -> bool:
+    async def disconnect(self, source: ConnectedSource, whose: str, *, by: str) -> bool:
         """Forget a login, and end it at the server where that can be done. False: there was none."""
-        held = await self._store.write(partial(tx.disconnect, source.name, whose))
+        script = partial(tx.disconnect, source.name, whose)
+        held = await self._store.write(self._audit.noting(script, partial(_ended, by)))
         self._gone(connection_id(source.name, whose))
         if held is None or not held.connection.is_connected:
             return False
@@ -396,6 +408,13 @@ class SourceAuthorization:
         act = self._connections.step_up if refusal.kind == "scopes" else self._connections.replace_refused
         _, _, token = sent.get("authorization", "").partition(" ")
         return await act(self._source, self._principal, self._oauth, sent=token, challenge=refusal.challenge)
+
+
+def _ended(by: str, held: Held | None) -> Entry | None:
+    if held is None or not held.connection.is_connected:
+        return None
+    before = {"principal": held.connection.principal or None, "issuer": held.connection.issuer}
+    return Entry(actor=by, action="connection.ended", subject=held.connection.source, before=before)
 
 
 def _identity(settings: Settings) -> Client | None:

@@ -192,11 +192,17 @@ class CredentialStore:
         name = connection_id(credentials.source, credentials.principal)
         return self._vault.row(CONNECTION, name, msgspec.json.encode(credentials))
 
-    async def keep(self, credentials: Credentials, *, wanted: Wanted = NOTHING, flow: str | None = None) -> Connection:
-        """Keep what a login gave. `flow`: its own, which ends with it."""
+    async def keep(
+        self,
+        credentials: Credentials,
+        *,
+        wanted: Wanted = NOTHING,
+        flow: str | None = None,
+        noting: Callable[[Callable[[], Script[Connection]]], Callable[[], Script[Connection]]] = lambda script: script,
+    ) -> Connection:
+        """Keep what a login gave. `flow`: its own, which ends with it. `noting`: adds to the transaction."""
         self.note(credentials)
-        script = partial(self._connect, credentials, wanted, flow)
-        connection = await self._persist(script)
+        connection = await self._persist(noting(partial(self._connect, credentials, wanted, flow)))
         self.remember(connection, credentials)
         return connection
 

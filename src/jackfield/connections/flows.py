@@ -185,7 +185,7 @@ class LoginFlows:
             raise BadRequest(_NO_FLOW, param="state")
         secrets = msgspec.json.decode(self._vault.unseal(LOGIN_FLOW, flow.id, sealed), type=FlowSecrets)
         credentials = await self._redeem(offer, secrets, answer)
-        await self._connections.connected(offer.source, offer.whose, credentials, flow=flow.id)
+        await self._connections.connected(offer.source, offer.whose, credentials, flow=flow.id, by=principal.on_record)
         try:
             await self._login_done(offer.source.name, offer.whose or None)
         except Exception:
@@ -194,7 +194,7 @@ class LoginFlows:
 
     async def take_back(self, offer: LoginOffer) -> None:
         """End a login that was just made, because who made it is gone: nobody would end it later."""
-        await self._connections.disconnect(offer.source, offer.whose)
+        await self._connections.disconnect(offer.source, offer.whose, by=offer.whose)
 
     async def _redeem(self, offer: LoginOffer, secrets: FlowSecrets, answer: Mapping[str, str]) -> Credentials:
         source = offer.source

@@ -9,6 +9,7 @@ import msgspec
 
 from jackfield.agents.mcp_servers import McpServers
 from jackfield.agents.types import Agent, servers_of
+from jackfield.audit.log import AuditLog
 from jackfield.calls.answers import Answers
 from jackfield.calls.pipeline import Pipeline
 from jackfield.catalog.catalog import Catalog, Entry
@@ -79,13 +80,11 @@ def live_sources_of(
 
 
 def connections_of(
-    settings: Settings, *, store: Store, outgoing: Outgoing, gateway_id: str, on_change: LoginChanged
+    settings: Settings, *, store: Store, outgoing: Outgoing, audit: AuditLog, on_change: LoginChanged
 ) -> tuple[Vault, Connections]:
     """The vault, and the logins at sources that are in it."""
     vault = Vault(settings, store, is_needed=any(source.auth != "none" for source in settings.sources))
-    connections = Connections(
-        settings, store=store, vault=vault, outgoing=outgoing, gateway_id=gateway_id, on_change=on_change
-    )
+    connections = Connections(settings, store=store, vault=vault, outgoing=outgoing, audit=audit, on_change=on_change)
     return vault, connections
 
 

@@ -137,7 +137,7 @@ class Gateway:
         self.catalog = catalog_of(settings, checking=self.checking, preferences=self.preferences)
         self.groups = Groups.from_settings(settings)
         self.groups.on_change = partial(self.catalog.regroup, exists=self.groups.has)
-        self.pinning = Pinning(catalog=self.catalog, store=self.store)
+        self.pinning = Pinning(catalog=self.catalog, store=self.store, audit=self.audit)
         self.source_book, self.source_registry = (
             SourceBook(settings.sources),
             SourceRegistry(on_listing=self._listings_changed.set),
@@ -146,7 +146,7 @@ class Gateway:
             settings,
             store=self.store,
             outgoing=self.outgoing,
-            gateway_id=self.id,
+            audit=self.audit,
             on_change=self.source_registry.login_changed,
         )
         self.cluster = Cluster()
@@ -157,6 +157,7 @@ class Gateway:
             source_registry=self.source_registry,
             source_book=self.source_book,
             outgoing=self.outgoing,
+            audit=self.audit,
             logins=LoginsOfOwners(self.connections, self._login_name),
         )
         self._executor = Executor(
@@ -210,6 +211,7 @@ class Gateway:
             store=self.store,
             executor=self._executor,
             gateway_id=self.id,
+            audit=self.audit,
             redactor=redactor,
             offer=self.servers.announce,
             switches=self.preferences.switches,
@@ -426,6 +428,7 @@ class Gateway:
             settings.oidc,
             settings.roles,
             store,
+            audit=self.audit,
             groups=groups,
             end_calls=self.pipeline.cancel_waiting,
             end_logins=self.connections.forget_principal,

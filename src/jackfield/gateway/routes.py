@@ -110,7 +110,7 @@ def all_routes(
         *workers.routes(gateway.worker_host),
         *identity_routes(gateway, logins=logins, throttle=throttle, browser=browser),
         *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
-        *vault_api.routes(gateway.vault),
+        *vault_api.routes(gateway.vault, store=store, audit=gateway.audit),
         *audit_api.routes(store),
         *notify_api.routes(gateway.notifications),
         *connections_api.routes(gateway.connections, gateway.login_flows, sees_source=gateway.sees_source),

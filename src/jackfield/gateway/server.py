@@ -151,7 +151,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
     gateway.principals.on_ended(streams.end)
     gateway.oauth.on_ended(streams.end_grant)
     settings = gateway.settings
-    logins, throttle = Logins(gateway.store, gateway.principals), Throttle()
+    logins, throttle = Logins(gateway.store, gateway.principals, audit=gateway.audit), Throttle()
     logins.on_closed = streams.end_login
     authenticator = Authenticator(
         gateway.keyring,

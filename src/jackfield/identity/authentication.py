@@ -16,6 +16,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry
 from jackfield.errors import BadRequest, Forbidden, RateLimited, Refused, Unauthenticated
 from jackfield.http.request import Request
 from jackfield.http.routing import Permission, Route, SocketRoute
@@ -177,8 +179,16 @@ _MOST_REMEMBERED = 10_000
 class Logins:
     """The sign-ins of this gateway's pages."""
 
-    def __init__(self, store: Store, principals: Principals, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        principals: Principals,
+        *,
+        audit: AuditLog,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
+        self._audit = audit
         self._principals = principals
         self._clock = clock
         self._seen: dict[str, tuple[Login, float]] = {}
@@ -194,12 +204,10 @@ class Logins:
 
     async def open(self, credential: Credential) -> str:
         """A new login's id, on record before it is given out."""
-        login = secrets.token_urlsafe(32)
-        await self._store.write(
-            partial(
-                login_tx.save_login, digest_of(login), Login(principal=credential.principal.name, key=credential.key)
-            )
-        )
+        login, name = secrets.token_urlsafe(32), credential.principal.name
+        script = partial(login_tx.save_login, digest_of(login), Login(principal=name, key=credential.key))
+        change = Entry(actor=name, action="login.created", subject=name)
+        await self._store.write(self._audit.noting(script, lambda _: change))
         return login
 
     async def find(self, login: str) -> Principal | None:

@@ -12,6 +12,8 @@ from functools import partial
 
 from msgspec import Struct
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry
 from jackfield.identity import people_transactions as people_tx
 from jackfield.identity.people_transactions import USER_TOPIC, Person, User
 from jackfield.identity.roles import role_principal
@@ -45,6 +47,7 @@ class People:
         roles: dict[str, RoleSettings],
         store: Store,
         *,
+        audit: AuditLog,
         groups: GroupBook,
         end_calls: Callable[[str], Awaitable[None]],
         end_logins: Callable[[str], Awaitable[None]],
@@ -55,6 +58,7 @@ class People:
         self._issuer = None if oidc is None else oidc.issuer
         self._roles = roles
         self._store = store
+        self._audit = audit
         self._groups = groups
         self._end_calls = end_calls
         self._end_logins = end_logins
@@ -95,15 +99,20 @@ class People:
         if before is not None and before.issuer != person.issuer:  # somebody else, of an earlier [auth.oidc]
             await self._end_calls(person.id)
             await self._end_logins(person.id)
-        user = await self._store.write(
-            partial(people_tx.sign_in, person, login_digest, lifetime_ms=LIFETIME_SECONDS * 1000)
-        )
+        script = partial(people_tx.sign_in, person, login_digest, lifetime_ms=LIFETIME_SECONDS * 1000)
+        change = Entry(actor=person.id, action="login.created", subject=person.id, after={"roles": person.roles})
+        user = await self._store.write(self._audit.noting(script, lambda _: change))
         self._take([user])
         return user
 
-    async def sign_out(self, name: str) -> bool:
-        """End all logins and tokens of a person, and what they have waiting, at every gateway. False: nobody."""
-        user = await self._store.write(partial(people_tx.sign_out, name))
+    async def sign_out(self, name: str, *, by: str | None = None) -> bool:
+        """End all logins and tokens of a person, and what they have waiting, at every gateway. False: nobody.
+
+        `by`: who asked for it; None: the gateway.
+        """
+        change = Entry(actor=by or self._audit.actor, action="user.signed_out", subject=name)
+        script = partial(people_tx.sign_out, name)
+        user = await self._store.write(self._audit.noting(script, lambda user: None if user is None else change))
         if user is None:
             return False
         self._take([user])

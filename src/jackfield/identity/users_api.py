@@ -53,7 +53,7 @@ class UsersApi:
         name = request.part("id")
         if not request.principal.is_admin and request.principal.name != name:
             raise Forbidden("Only an administrator signs somebody else out. To sign yourself out, use your own id.")
-        if not await self._people.sign_out(name):
+        if not await self._people.sign_out(name, by=request.principal.name):
             hint = nearest(name[:100], [user.id for user in self._people.users])
             raise NotFound(f"There is no user '{name[:100]}'.{hint} Ids begin with 'user:'.", param="id")
         return EmptyResponse(204)

@@ -1,15 +1,19 @@
 """The vault over HTTP: how it stands, and a new key for it. For administrators. Nothing in it is ever shown."""
 
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry
 from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.identity.keys_api import require_unlimited
 from jackfield.identity.vault import Vault
 from jackfield.model.principal import Scope
+from jackfield.store import Store
 
 
 class VaultRecord(Struct, frozen=True, kw_only=True):
@@ -34,8 +38,10 @@ class Rotated(Struct, frozen=True, kw_only=True):
 class VaultApi:
     """Handlers of `/api/v1/vault`."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: Vault, *, store: Store, audit: AuditLog) -> None:
         self._vault = vault
+        self._store = store
+        self._audit = audit
 
     async def show_vault(self, _request: Request) -> Response:
         """How it stands."""
@@ -47,13 +53,23 @@ class VaultApi:
     async def rotate_vault(self, request: Request) -> Response:
         """Seal everything with a new key."""
         require_unlimited(request.principal)
+        before = (await self._vault.status()).key_id
         resealed = await self._vault.rotate()
-        return json_response(Rotated(resealed=resealed, key_id=(await self._vault.status()).key_id))
+        after = (await self._vault.status()).key_id
+        change = Entry(
+            actor=request.principal.name,
+            action="vault.rotated",
+            subject="vault",
+            before={"key_id": before},
+            after={"key_id": after, "resealed": resealed},
+        )
+        await self._store.write(partial(self._audit.record, change))
+        return json_response(Rotated(resealed=resealed, key_id=after))
 
 
-def routes(vault: Vault) -> list[Route]:
+def routes(vault: Vault, *, store: Store, audit: AuditLog) -> list[Route]:
     """Every route of the vault."""
-    api = VaultApi(vault)
+    api = VaultApi(vault, store=store, audit=audit)
     return [
         Route(
             method="GET",
