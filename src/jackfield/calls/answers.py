@@ -333,7 +333,7 @@ def _approved(by: str, arguments: dict[str, Any] | None, moved: Moved) -> Audite
         return None
     asked, after = None, _what(moved.call)
     if arguments is not None:
-        asked, after = {"arguments": moved.call.asked_arguments}, {**after, "arguments": arguments}
+        asked, after = {"arguments": msgspec.json.decode(moved.call.asked_arguments)}, {**after, "arguments": arguments}
     return AuditedChange(actor=by, action="call.approved", subject=moved.call.id, before=asked, after=after)
 
 
