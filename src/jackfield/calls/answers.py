@@ -331,9 +331,12 @@ def _approved(by: str, arguments: dict[str, Any] | None, moved: Moved) -> Audite
     """The arguments only where they were changed."""
     if not moved.moved or moved.call is None:
         return None
-    asked, after = None, _what(moved.call)
+    asked: dict[str, Any] | None = None
+    after = _what(moved.call)
     if arguments is not None:
-        asked, after = {"arguments": msgspec.json.decode(moved.call.asked_arguments)}, {**after, "arguments": arguments}
+        before = moved.call.asked_arguments
+        asked = {"arguments": None if before is None else msgspec.json.decode(before)}
+        after |= {"arguments": arguments}
     return AuditedChange(actor=by, action="call.approved", subject=moved.call.id, before=asked, after=after)
 
 
