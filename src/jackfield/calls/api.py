@@ -24,8 +24,9 @@ from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.resources import LONGEST_ON_RECORD
 from jackfield.errors import BadRequest, CallNotFound, Conflict
 from jackfield.http.bodies import ClientGone
-from jackfield.http.request import Name, Request
-from jackfield.http.response import Response, json_response
+from jackfield.http.json_lines import LINES_MEDIA, JsonLines
+from jackfield.http.request import Name, Request, time_in
+from jackfield.http.response import Response, encode, json_response
 from jackfield.http.routing import SEES_CALLS, SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
 from jackfield.http.streams import stop
@@ -43,6 +44,7 @@ _OPEN = tuple(status for status in CallStatus if not status.is_final)
 _ANSWERABLE = (CallStatus.WAITING, CallStatus.PENDING)
 _WAITS = (*_ANSWERABLE, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN)
 PAGE = 500
+EXPORT_PAGE = 200
 LONGEST_WAIT = 60
 Statuses = Annotated[
     str,
@@ -66,7 +68,19 @@ ToolOrUri = Annotated[
 ]
 
 
-class CallsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+When = Annotated[str, Meta(max_length=64, description="ISO 8601, such as 2026-01-15T10:30:00Z")]
+Text = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=500,
+        pattern="^[^\\u0000-\\u001f\\u007f]+(?![\\s\\S])",
+        description="Only calls with this text in the tool's name, the arguments, the result or the error",
+    ),
+]
+
+
+class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which calls to show."""
 
     status: Statuses | None = None
@@ -74,6 +88,16 @@ class CallsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: CallKind | None = None
     agent: Name | None = None
     run_id: Name | None = None
+    principal: Annotated[Name, Meta(description="Who made the calls, as the records say it")] | None = None
+    source: Name | None = None
+    since: Annotated[When, Meta(description="Made then or later, ISO 8601")] | None = None
+    until: Annotated[When, Meta(description="Made before then, ISO 8601")] | None = None
+    q: Text | None = None
+
+
+class CallsQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which calls to show, and how many."""
+
     limit: Annotated[int, Meta(ge=1, le=PAGE, description="How many calls at most")] = 50
     cursor: Annotated[Name, Meta(description="The `next_cursor` of the page before")] | None = None
 
@@ -109,23 +133,26 @@ class CallsApi:
     async def list_calls(self, request: Request) -> Response:
         """A page of records, newest first."""
         wanted = request.query(CallsQuery)
-        page = await self._store.read(
-            partial(
-                call_page,
-                filter_for(
-                    request.principal,
-                    status=parse_statuses(wanted.status),
-                    tool=wanted.tool,
-                    agent=wanted.agent,
-                    run_id=wanted.run_id,
-                    kind=wanted.kind,
-                ),
-                limit=wanted.limit,
-                cursor=wanted.cursor,
-            )
-        )
+        found = visible_to(request.principal, _filter(wanted))
+        page = await self._store.read(partial(call_page, found, limit=wanted.limit, cursor=wanted.cursor))
         shown = [self.record_for(request, call) for call in page.calls if may_see(request.principal, call)]
         return json_response(CallPage(calls=shown, next_cursor=page.next_cursor))
+
+    async def export_calls(self, request: Request) -> Response:
+        """Every record, newest first, a line each, without links that answer the call."""
+        wanted = visible_to(request.principal, _filter(request.query(ExportQuery)))
+        pieces = self._lines(request.principal, wanted)
+        return JsonLines(pieces, streams=request.streams, filename="calls.jsonl")
+
+    async def _lines(self, principal: Principal, wanted: CallFilter) -> AsyncGenerator[bytes]:
+        cursor: str | None = None
+        while True:
+            page = await self._store.read(partial(call_page, wanted, limit=EXPORT_PAGE, cursor=cursor))
+            if lines := [encode(call_record(call)) + b"\n" for call in page.calls if may_see(principal, call)]:
+                yield b"".join(lines)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     async def show_call(self, request: Request) -> Response:
         """One record, at once or when the call is settled."""
@@ -259,7 +286,7 @@ class CallsApi:
         now = tuple(status for status in statuses if status in _OPEN)
         cursor: str | None = None
         while now:
-            found = filter_for(request.principal, status=now, tool=wanted.tool, agent=wanted.agent)
+            found = visible_to(request.principal, CallFilter(status=now, tool=wanted.tool, agent=wanted.agent))
             page = await self._store.read(partial(call_page, found, limit=PAGE, cursor=cursor))
             for call in page.calls:
                 if may_see(request.principal, call):
@@ -276,26 +303,26 @@ def answer_schema(catalog: Catalog, call: Call) -> JsonSchema | None:
     return None if entry is None else entry.tool.output_schema
 
 
-def filter_for(
-    principal: Principal,
-    *,
-    status: tuple[CallStatus, ...],
-    tool: str | None,
-    agent: str | None,
-    run_id: str | None = None,
-    kind: CallKind | None = None,
-) -> CallFilter:
+def visible_to(principal: Principal, wanted: CallFilter) -> CallFilter:
     """`may_see` as far as a database can say it; what comes back is asked again."""
     if principal.is_admin:
-        return CallFilter(status=status, tool=tool, agent=agent, run_id=run_id, kind=kind)
+        return wanted
+    others = ("*",) if principal.may(Scope.ANSWER) else principal.named("worker")
+    return msgspec.structs.replace(wanted, principal=principal.name, or_for_others_of=others)
+
+
+def _filter(query: ExportQuery) -> CallFilter:
     return CallFilter(
-        status=status,
-        tool=tool,
-        agent=agent,
-        run_id=run_id,
-        kind=kind,
-        principal=principal.name,
-        or_for_others_of=("*",) if principal.may(Scope.ANSWER) else principal.named("worker"),
+        status=parse_statuses(query.status),
+        tool=query.tool,
+        agent=query.agent,
+        run_id=query.run_id,
+        kind=query.kind,
+        made_by=query.principal,
+        source=query.source,
+        since=time_in(query.since, param="since"),
+        until=time_in(query.until, param="until"),
+        text=query.q,
     )
 
 
@@ -351,6 +378,16 @@ def routes(api: CallsApi) -> list[Route]:
             summary="What happens to calls, live",
             query=StreamQuery,
             responses={200: ResponseSpec(description="One event per change of a call", media=SSE_MEDIA)},
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/calls/export",
+            handler=api.export_calls,
+            scope=SEES_CALLS,
+            tag="Calls",
+            summary="The records of calls as JSON lines, newest first",
+            query=ExportQuery,
+            responses={200: ResponseSpec(description="A line per record", media=LINES_MEDIA)},
         ),
         Route(
             method="GET",

@@ -129,6 +129,10 @@ def _raw(text: str) -> Raw:
     return Raw(text.encode())
 
 
+CLOCKS_DIFFER_MS = 24 * 60 * 60 * 1000
+"""By how much a gateway's clock may differ from its database's for filters by time to find its calls."""
+
+
 class CallFilter(Struct, frozen=True, kw_only=True):
     """Which calls a page shows; what is not given does not matter."""
 
@@ -137,6 +141,13 @@ class CallFilter(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     run_id: str | None = None
     kind: CallKind | None = None
+    made_by: str | None = None
+    source: str | None = None
+    since: int | None = None
+    until: int | None = None
+    """Made from `since` on and before `until`, in milliseconds since 1970 by the database's clock."""
+    text: str | None = None
+    """Is in the tool's name, the arguments, the result or the error, in whatever case. Not in results kept apart."""
     principal: str | None = None
     """This key's own calls."""
     or_for_others_of: tuple[str, ...] = ()
@@ -160,9 +171,17 @@ def call_page(wanted: CallFilter, *, limit: int, cursor: str | None = None) -> S
 
 def _query(wanted: CallFilter, *, limit: int, cursor: str | None) -> tuple[Sql, dict[str, Any]]:
     """The query for a page, with only the conditions that were asked for, so that each can use its index."""
-    equal = {"tool": wanted.tool, "agent": wanted.agent, "run_id": wanted.run_id}
+    equal = {"tool": wanted.tool, "agent": wanted.agent, "run_id": wanted.run_id, "source": wanted.source}
     values: dict[str, Any] = {name: value for name, value in equal.items() if value is not None}
     conditions = [f"{name} = :{name}" for name in values]
+    more = {"principal = :made_by": wanted.made_by, **_made_between(wanted.since, wanted.until)}
+    for condition, value in more.items():
+        if value is not None:
+            conditions.append(condition)
+            values[condition.rpartition(":")[2]] = value
+    if wanted.text is not None:
+        conditions.append(_CONTAINS)
+        values |= {"plain": _containing(wanted.text), "escaped": _containing(_encode(wanted.text)[1:-1].decode())}
     if wanted.principal is not None:
         patterns = {f"glob_{'x' * number}": _like(glob) for number, glob in enumerate(wanted.or_for_others_of)}
         conditions.append(_visible(list(patterns)))
@@ -178,6 +197,32 @@ def _query(wanted: CallFilter, *, limit: int, cursor: str | None) -> tuple[Sql, 
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     sql = f"SELECT * FROM calls{where} ORDER BY id DESC LIMIT :limit"  # noqa: S608 - built from our own names
     return Sql("list_calls", sql), values | {"limit": limit}
+
+
+_CONTAINS = (
+    "(tool ILIKE :plain ESCAPE '!' OR error_message ILIKE :plain ESCAPE '!'"
+    " OR arguments ILIKE :plain ESCAPE '!' OR arguments ILIKE :escaped ESCAPE '!'"
+    " OR result ILIKE :plain ESCAPE '!' OR result ILIKE :escaped ESCAPE '!')"
+)
+"""What is JSON may have the text as a string within it, or be searched for a piece of JSON."""
+
+
+def _containing(text: str) -> str:
+    return f"%{re.sub(r'[%_!]', r'!\g<0>', text)}%"
+
+
+def _made_between(since: int | None, until: int | None) -> dict[str, int | str | None]:
+    """Exactly by the database's clock. Ids carry the clock of their gateway: they only spare reading all calls."""
+    return {
+        "created_at >= :since": since,
+        "id >= :first_id": None if since is None else _id_at(since - CLOCKS_DIFFER_MS),
+        "created_at < :until": until,
+        "id < :end_id": None if until is None else _id_at(until + CLOCKS_DIFFER_MS),
+    }
+
+
+def _id_at(moment: int) -> str:
+    return f"call_{max(moment, 0):012x}"
 
 
 def _visible(patterns: Sequence[str]) -> str:

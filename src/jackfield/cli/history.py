@@ -28,7 +28,7 @@ from jackfield.sdk import CallRecord, Client, RunInfo
 from jackfield.sdk.calls import PAGE_SIZE, large_result
 from jackfield.sdk.types import UNSETTLED
 
-FILTERS = ("status", "tool", "kind", "agent", "run")
+FILTERS = ("status", "tool", "kind", "agent", "run", "principal", "source", "since", "until", "text")
 _SEE = "'jackfield calls' lists them."
 _NOT_CANCELLED = 2
 _RESPONSE, _CYCLE = "resp_", "cycle_"
@@ -44,11 +44,17 @@ and when.""",
     argument("--kind", choices=("tool", "resource", "prompt"), help="only calls of this kind"),
     argument("--agent", metavar="NAME", help="only calls of this agent"),
     argument("--run", metavar="ID", help="only calls of this run"),
+    argument("--principal", metavar="NAME", help="only calls made by this key or user:ID"),
+    argument("--source", metavar="NAME", help="only calls of this source's tools"),
+    argument("--since", metavar="TIME", help="made then or later, in ISO 8601"),
+    argument("--until", metavar="TIME", help="made before then, in ISO 8601"),
+    argument("--text", metavar="TEXT", help="only calls with this text in the tool's name, arguments, result or error"),
     *PAGING,
     JSON,
     *GATEWAY,
     examples="""\
   jackfield calls
+  jackfield calls --principal ci --since 2026-01-15 --text invoice
   jackfield calls --status failed,rejected --tool send_invoice
   jackfield calls --agent concierge --limit 200
   jackfield calls call_019a2b3c4d5e
@@ -66,6 +72,11 @@ async def calls(options: Namespace) -> int:
                 kind=options.kind,
                 agent=options.agent,
                 run_id=options.run,
+                principal=options.principal,
+                source=options.source,
+                since=options.since,
+                until=options.until,
+                q=options.text,
                 limit=limit,
                 cursor=cursor,
             )
