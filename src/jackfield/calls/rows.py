@@ -200,14 +200,15 @@ def _query(wanted: CallFilter, *, limit: int, cursor: str | None) -> tuple[Sql, 
 
 
 _CONTAINS = (
-    "(tool ILIKE :plain ESCAPE '!' OR error_message ILIKE :plain ESCAPE '!'"
-    " OR arguments ILIKE :plain ESCAPE '!' OR arguments ILIKE :escaped ESCAPE '!'"
-    " OR result ILIKE :plain ESCAPE '!' OR result ILIKE :escaped ESCAPE '!')"
+    "(lower(tool) LIKE :plain ESCAPE '!' OR lower(error_message) LIKE :plain ESCAPE '!'"
+    " OR lower(arguments) LIKE :plain ESCAPE '!' OR lower(arguments) LIKE :escaped ESCAPE '!'"
+    " OR lower(result) LIKE :plain ESCAPE '!' OR lower(result) LIKE :escaped ESCAPE '!')"
 )
 """What is JSON may have the text as a string within it, or be searched for a piece of JSON."""
 
 
 def _containing(text: str) -> str:
+    text = text.encode().lower().decode()  # ASCII letters only, as in the databases
     return f"%{re.sub(r'[%_!]', r'!\g<0>', text)}%"
 
 

@@ -54,8 +54,8 @@ class Calls:
     ) -> CallPage:
         """One page of calls, newest first; `cursor` is the `next_cursor` of the page before.
 
-        `kind`: `tool`, `resource` (then `tool` is a URI) or `prompt`. `since` and `until` are ISO 8601. `q` is a text in
-        the tool's name, the arguments, the result or the error.
+        `kind`: `tool`, `resource` (then `tool` is a URI) or `prompt`. `since` and `until` are ISO 8601. `q` is a text
+        in the tool's name, the arguments, the result or the error.
         """
         params = {
             "status": status,

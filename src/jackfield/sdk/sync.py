@@ -518,16 +518,33 @@ class SyncCalls:
         kind: str | None = None,
         agent: str | None = None,
         run_id: str | None = None,
+        principal: str | None = None,
+        source: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        q: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> CallPage:
         """One page of calls, newest first; `cursor` is the `next_cursor` of the page before.
 
-        `kind`: `tool`, `resource` (then `tool` is a URI) or `prompt`.
+        `kind`: `tool`, `resource` (then `tool` is a URI) or `prompt`. `since` and `until` are ISO 8601. `q` is a text
+        in the tool's name, the arguments, the result or the error.
         """
         return self._loop.run(
             self._calls.list(
-                status=status, tool=tool, kind=kind, agent=agent, run_id=run_id, limit=limit, cursor=cursor
+                status=status,
+                tool=tool,
+                kind=kind,
+                agent=agent,
+                run_id=run_id,
+                principal=principal,
+                source=source,
+                since=since,
+                until=until,
+                q=q,
+                limit=limit,
+                cursor=cursor,
             )
         )
 

@@ -19,7 +19,6 @@ WORDS = {
     " FOR UPDATE SKIP LOCKED": "",
     " FOR UPDATE": "",
     "each_of(:ids)": "SELECT value FROM json_each(:ids)",
-    " ILIKE ": " LIKE ",  # both ignore the case of ASCII letters, and of no others
     "serial_key": "INTEGER PRIMARY KEY AUTOINCREMENT",
     "DOUBLE PRECISION": "REAL",
     "BYTEA": "BLOB",
