@@ -209,7 +209,7 @@ _CONTAINS = (
 
 def _containing(text: str) -> str:
     text = text.encode().lower().decode()  # ASCII letters only, as in the databases
-    return f"%{re.sub(r'[%_!]', r'!\g<0>', text)}%"
+    return "%" + re.sub(r"[%_!]", r"!\g<0>", text) + "%"
 
 
 def _made_between(since: int | None, until: int | None) -> dict[str, int | str | None]:
