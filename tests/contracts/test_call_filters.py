@@ -9,7 +9,6 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import CallFilter, call_page
 from jackfield.model.call import Call, Failed
 from jackfield.store import Store, scripts
-from jackfield.store import gateways as gateway_tx
 from jackfield.store.scripts import Sql
 from tests.requirement import requirement
 from tests.store.calls import a_call
@@ -21,7 +20,6 @@ CALLS = {
 
 
 async def fill(store: Store) -> None:
-    await store.write(partial(gateway_tx.enter, "gw_a", is_shared=store.is_shared))
     for call in CALLS.values():
         await store.write(partial(call_tx.start_call, call))
 
