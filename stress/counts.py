@@ -42,6 +42,8 @@ class Counts(Struct, frozen=True, kw_only=True):
     """kill -9 of the one gateway that delivers notifications, on SQLite."""
     shared_notify_kills: int
     """kill -9 of one of two on PostgreSQL, where a dead one's targets wait until its lease is over."""
+    reloads: int
+    """Of the config, at two gateways under the load of 64 callers."""
 
 
 FULL = Counts(
@@ -63,6 +65,7 @@ FULL = Counts(
     targets=25,
     notify_kills=50,
     shared_notify_kills=20,
+    reloads=1_000,
 )
 SMALL = Counts(
     races=200,
@@ -83,4 +86,5 @@ SMALL = Counts(
     targets=4,
     notify_kills=2,
     shared_notify_kills=1,
+    reloads=20,
 )

@@ -17,6 +17,7 @@ from stress.logins import expire_under_load, interleave, kill_with_logins
 from stress.notifications import kill_while_notifying
 from stress.race import race_at_the_deadline
 from stress.relay import answer_in_any_order
+from stress.reloads import reload_under_load
 from stress.report import Report
 from stress.stores import a_folder, a_postgres
 from stress.streams import cut_streams
@@ -69,6 +70,7 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="kills-shared", act=kill_under_load, counts={"kills": counts.shared_kills}, shared=True),
         Part(name="logins", act=interleave, counts={"calls": counts.logins}, shared=True),
         Part(name="expiry", act=expire_under_load, counts={"rounds": counts.expiries}, shared=True),
+        Part(name="reloads", act=reload_under_load, counts={"reloads": counts.reloads}, shared=True),
         Part(name="login-kills-shared", act=kill_with_logins, counts={"kills": counts.login_kills}, shared=True),
         Part(
             name="notifications-shared",

@@ -99,6 +99,11 @@ class Victim:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._env['JACKFIELD_PORT']}"
 
+    @property
+    def pid(self) -> int:
+        assert self._running is not None
+        return self._running.process.pid
+
     async def start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._running = await asyncio.to_thread(

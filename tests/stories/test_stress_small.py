@@ -99,3 +99,9 @@ def test_a_gateway_killed_in_a_login_or_a_refresh_runs_no_call_twice_and_leaves_
 @pytest.mark.parametrize("name", ["notifications", "notifications-shared"])
 def test_every_notification_is_delivered_in_order_to_failing_targets_when_gateways_are_killed(name: str) -> None:
     run(name)
+
+
+@requirement("OP-reload-under-load")
+@pytest.mark.timeout(240)
+def test_no_call_fails_and_no_source_is_connected_anew_while_two_gateways_reload() -> None:
+    run("reloads")
