@@ -33,6 +33,7 @@ from tests.store.calls import a_call, a_pending_call, a_waiting_call
 from tests.store.cycles import RECORD, inbox_of, stepped, woken
 from tests.store.shared_postgres import deadlocks, until_waiting
 from tests.store.spaces import a_space, kinds, said
+from tests.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -111,7 +112,7 @@ async def test_a_deadlock_with_somebody_else_is_not_felt(store: PostgresStore, o
         store.write(partial(call_tx.start_call, first)), store.write(partial(call_tx.start_call, second))
     )
     await outside.execute("SET deadlock_timeout = '1min'")
-    async with asyncio.timeout(10), outside.transaction():
+    async with asyncio.timeout(TIMEOUT), outside.transaction():
         await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
         both = asyncio.gather(
             *(
@@ -122,7 +123,8 @@ async def test_a_deadlock_with_somebody_else_is_not_felt(store: PostgresStore, o
         await until_waiting(outside)
         await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
     assert [move.moved for move in await both] == [True, True]
-    assert await deadlocks(outside, of=[store]) == 1
+    # The second try may have its row again before the other one wakes up: then there is a second deadlock.
+    assert await deadlocks(outside, of=[store]) >= 1
 
 
 async def test_a_deadlock_of_a_script_that_locks_several_rows_is_not_felt(
@@ -137,13 +139,14 @@ async def test_a_deadlock_of_a_script_that_locks_several_rows_is_not_felt(
         *(store.write(partial(call_tx.start_call, a_waiting_call(id=f"call_{number}"))) for number in (1, 2))
     )
     await outside.execute("SET deadlock_timeout = '1min'")
-    async with asyncio.timeout(10), outside.transaction():
+    async with asyncio.timeout(TIMEOUT), outside.transaction():
         await outside.execute("SELECT 1 FROM calls WHERE id = 'call_2' FOR UPDATE")
         changed = store.write(both)
         await until_waiting(outside)
         await outside.execute("SELECT 1 FROM calls WHERE id = 'call_1' FOR UPDATE")
     assert await changed == 2
-    assert await deadlocks(outside, of=[store]) == 1
+    # The second try may have its row again before the other one wakes up: then there is a second deadlock.
+    assert await deadlocks(outside, of=[store]) >= 1
 
 
 async def test_cycles_and_answers_in_one_rush_lose_nothing_and_never_wait_in_a_circle(

@@ -1,5 +1,7 @@
 """The process that checks what would hold up the gateway: a question a line on stdin, an answer a line on stdout.
 
+An empty line says that it is ready.
+
 Above: `checking.py` asks. Below: `schemas.py`. It ends when its stdin does.
 """
 
@@ -22,6 +24,8 @@ _Kept = OrderedDict[str, tuple[ArgumentChecker, Weight]]
 def main(questions: BinaryIO, answers: BinaryIO) -> None:
     read = msgspec.json.Decoder(CheckQuestion).decode
     kept: _Kept = OrderedDict()
+    answers.write(b"\n")
+    answers.flush()
     for line in questions:
         answers.write(msgspec.json.encode(_answer(read(line), kept)) + b"\n")
         answers.flush()

@@ -31,7 +31,7 @@ class HelperFailed(JackfieldError):
 
 
 class HelperProcess:
-    """`command` reads lines from stdin and answers each with a line on stdout."""
+    """`command` says a line on stdout when it is ready, then answers each line from stdin with one on stdout."""
 
     def __init__(self, command: Sequence[str], *, supervisor: Supervisor, within: float) -> None:
         self._command = tuple(command)
@@ -94,6 +94,8 @@ class HelperProcess:
         finally:
             theirs.close()
         self._socket = ours
+        # The time of an answer is not spent on starting an interpreter, which takes seconds on a busy machine.
+        self._receive(ours, end=time.monotonic() + START_SECONDS)
         return ours
 
     async def _spawn(self, descriptor: int) -> Child:
@@ -108,6 +110,9 @@ class HelperProcess:
     def _exchange(self, sock: socket.socket, line: bytes, *, end: float) -> bytes:
         sock.settimeout(max(0.001, end - time.monotonic()))
         sock.sendall(line)
+        return self._receive(sock, end=end)
+
+    def _receive(self, sock: socket.socket, *, end: float) -> bytes:
         parts: list[bytes] = []
         while not parts or not parts[-1].endswith(b"\n"):
             sock.settimeout(max(0.001, end - time.monotonic()))
