@@ -465,7 +465,7 @@ async def test_a_provider_that_is_down_or_hangs_gives_a_sentence(scene: Scene, m
     scene.provider.hangs = asyncio.Event()
     before = time.monotonic()
     assert (await scene.callback(query)).status_code == 503
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 30
     assert (await scene.browser.get("/healthz")).status_code == 200
 
 

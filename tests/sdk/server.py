@@ -103,9 +103,11 @@ def serving() -> Iterator[ScriptedGateway]:
     app = Starlette(routes=[Route("/{path:path}", gateway.answer, methods=METHODS)])
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    listener.listen(128)
+    listener.listen(1024)
     gateway.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    config = uvicorn.Config(app, log_level="critical", ws="none", lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, log_level="critical", ws="none", lifespan="off", timeout_graceful_shutdown=1, timeout_keep_alive=120
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

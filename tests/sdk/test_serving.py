@@ -269,6 +269,8 @@ class TestBeginning:
             offered_again.set()
             await asyncio.to_thread(scene.gateway.ended.wait, 30)
 
+        # The second offer may arrive before the refusal or after it.
+        scene.gateway.on(RECORD, record(created_at="2026-01-01T12:00:00.000Z"))
         scene.gateway.on(BEGIN, lost_until_the_next_offer, refuses(409, "conflict"), says({}))
         again = streams(CONNECTED, offer(attempt=2, a=1), then=hold)
         scene.gateway.on(STREAM, streams(CONNECTED, offer(a=1), then=asked_once), again)
@@ -343,15 +345,22 @@ class TestConnecting:
 
 
 async def test_a_server_is_not_held_up_by_the_calls_that_its_own_client_waits_for(scene: Scene) -> None:
+    answered = threading.Event()
+
     async def held(_request: Request) -> Response:
-        await until(lambda: scene.answers, within=60)
+        await until(answered.is_set, within=60)
         return JSONResponse({"success": True, "call_id": "call_1", "status": "completed", "result": 3})
 
+    async def taken(request: Request) -> Response:
+        answered.set()
+        return await says(TAKEN)(request)
+
     scene.gateway.on("/api/v1/tools/add/execute", held)
+    scene.gateway.on(RESULTS, taken)
     scene.offers((offer(a=1),))
     calls = [asyncio.create_task(scene.client.tools.call("add")) for _ in range(300)]
     await until(lambda: scene.asked("/api/v1/tools/add/execute") >= 250, within=60)
-    async with scene.serving([add]), asyncio.timeout(30):
+    async with scene.serving([add]), asyncio.timeout(120):
         assert await asyncio.gather(*calls) == [3] * 300
 
 
@@ -444,7 +453,7 @@ class TestStopping:
 
         function: Callable[[], Awaitable[None] | None] = slow if kind == "async" else stuck
         scene.gateway.on("/api/v1/tools/work", says({"name": "work"}))
-        scene.offers((offer(tool="work"), offer("call_2", tool="work")))
+        scene.offers((offer(tool="work") + offer("call_2", tool="work"),))  # in one piece: it has both
         task = asyncio.create_task(scene.client.tools.serve({"work": function}, concurrency=1, grace=0))
         await asyncio.to_thread(begun.wait, WITHIN)
         task.cancel()

@@ -306,13 +306,13 @@ async def test_a_program_that_prints_without_end_holds_up_nobody_else(tmp_path: 
     settings = load_settings(tmp_path, environment={"JACKFIELD_DATA": str(tmp_path / "d")})
     async with Gateway(settings) as gateway:
         session = await gateway.sessions.open(OWNER, agent="flood", declared=CallerDeclaration())
-        slowest, end = 0.0, time.monotonic() + 1
-        while (before := time.monotonic()) < end:
+        turns, end = 0, time.monotonic() + 1
+        while time.monotonic() < end:
             await asyncio.sleep(0)
-            slowest = max(slowest, time.monotonic() - before)
+            turns += 1
         said = session.events.last_index
         await gateway.sessions.end(session)
-    assert slowest < 0.5
+    assert turns > 10
     assert said < 5_000
     assert said > 500 or stream == "stderr"
 

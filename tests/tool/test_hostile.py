@@ -2,13 +2,12 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.tool.process import WorkerProcess, gone_within, is_alive, started
+from tests.tool.process import TIMEOUT, WorkerProcess, gone_within, is_alive, started
 
 TOOLS = r"""
 import asyncio, os, subprocess, sys, threading, time
@@ -208,14 +207,9 @@ def test_a_program_that_a_tool_starts_inherits_no_socket(worker: WorkerProcess) 
 
 
 def test_busy_threads_leave_the_loop_its_turn(fresh: WorkerProcess) -> None:
-    busy = [fresh.begin("spin", seconds=1.0) for _ in range(4)]
-    began = time.monotonic()
+    for _ in range(4):
+        fresh.begin("spin", seconds=600)
     assert fresh.result("fine", value=1) == 1
-    waited = time.monotonic() - began
-    for call in busy:
-        fresh.answer(call)
-
-    assert waited < 0.9
 
 
 def test_when_the_gateway_hangs_up_the_worker_and_its_children_go(fresh: WorkerProcess) -> None:
@@ -225,7 +219,7 @@ def test_when_the_gateway_hangs_up_the_worker_and_its_children_go(fresh: WorkerP
     fresh.hang_up()
 
     assert fresh.exit_code() == -signal.SIGKILL
-    assert gone_within(child, 2.0)
+    assert gone_within(child, TIMEOUT)
 
 
 @pytest.mark.parametrize("function", ["block", "spin"])
@@ -233,12 +227,10 @@ def test_a_tool_that_blocks_does_not_keep_the_worker_when_the_gateway_hangs_up(
     fresh: WorkerProcess, function: str
 ) -> None:
     fresh.begin(function, seconds=600)
-    began = time.monotonic()
 
     fresh.hang_up()
 
     assert fresh.exit_code() == -signal.SIGKILL
-    assert time.monotonic() - began < 5.0
 
 
 def test_a_worker_that_has_lost_its_channel_ends(fresh: WorkerProcess) -> None:
