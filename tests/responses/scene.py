@@ -8,7 +8,7 @@ async with scene(tmp_path) as here:
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +23,10 @@ from jackfield.http.streams import Streams
 from jackfield.model.items import FunctionCall, Item, Message, OutputText, Usage
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse
+from jackfield.responses.run import ResumedRun
 from jackfield.runs import events
 from jackfield.runs.events import Emit, Ended, OutputTextDelta, RunItemAdded, RunItemDone, RunStarted
+from jackfield.runs.state import LoopJournal
 from jackfield.settings import load_settings
 from tests.waiting import TIMEOUT, eventually_async
 
@@ -81,7 +83,10 @@ class FakeEngine:
         principal: Principal,
         history: tuple[Item, ...],
         emit: Emit,
+        journal: LoopJournal | None = None,
+        resumed: ResumedRun | None = None,
     ) -> None:
+        del journal, resumed
         self.asked.append(Asked(request=request, response_id=response_id, principal=principal, history=history))
         self.was_asked.set()
         try:
@@ -177,8 +182,10 @@ def gateway_in(folder: Path, *, store: str) -> Gateway:
 
 
 @asynccontextmanager
-async def scene(folder: Path, *, store: str = "memory:") -> AsyncIterator[Scene]:
+async def scene(folder: Path, *, store: str = "memory:", plays: Sequence[Play] = ()) -> AsyncIterator[Scene]:
+    """`plays` are there before anything begins: what a gateway before has left goes on at once."""
     engine = FakeEngine()
+    engine.plays(*plays)
     streams = Streams()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

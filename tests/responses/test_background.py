@@ -21,7 +21,7 @@ from jackfield.responses.writer import EventWriter
 from jackfield.runs.events import Emit, Ended, OutputTextDelta, RunStarted
 from tests.requirement import requirement
 from tests.responses.conformity import check_resource, check_stream
-from tests.responses.scene import WITHIN, FakeEngine, Scene, held, message, refuses, says, scene
+from tests.responses.scene import WITHIN, FakeEngine, Scene, held, message, refuses, says, scene, tells
 from tests.store.intercepting import intercept
 
 FILE = "sqlite:///responses.db"
@@ -173,7 +173,9 @@ async def test_openais_client_resumes_and_cancels(here: Scene) -> None:
     assert cancelled.status == "cancelled"
 
 
-async def test_a_gateway_that_stops_says_so_in_what_it_was_making(tmp_path: Path) -> None:
+async def test_a_gateway_that_stops_says_so_in_a_stream_and_leaves_what_is_in_the_background_to_the_next(
+    tmp_path: Path,
+) -> None:
     async with scene(tmp_path, store=FILE) as before:
         before.engine.plays(held(asyncio.Event(), *message("Half")[:2]), held(asyncio.Event()))
         queued = await before.create(background=True)
@@ -186,20 +188,23 @@ async def test_a_gateway_that_stops_says_so_in_what_it_was_making(tmp_path: Path
     check_stream(streamed)
     assert streamed[-1]["type"] == "response.failed"
     assert streamed[-2]["error"]["code"] == "interrupted"
-    async with scene(tmp_path, store=FILE) as after:
-        found = await after.get(queued["id"])
-        assert (found["status"], found["error"]["code"]) == ("failed", "interrupted")
-        assert found["output"][0]["content"][0]["text"] == "Ha"
+    whole = tells(*message("Whole.", number=1))
+    async with scene(tmp_path, store=FILE, plays=[whole]) as after:
+        found = await after.until_ended(queued["id"])
+        assert found["status"] == "completed"
+        said = [(item["status"], item["content"][0]["text"]) for item in found["output"]]
+        assert said == [("incomplete", "Ha"), ("completed", "Whole.")]
         stream = await after.again(queued["id"])
         check_stream(stream)
         assert stream[-1]["response"] == found
 
 
 async def test_a_response_that_cannot_be_kept_has_failed(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def full(_response: StoredResponse) -> None:
+    async def full(_response: StoredResponse, **_: str) -> None:
         raise StoreBusy("Too much waits to be written. Try again.")
 
     intercept(monkeypatch, here.gateway.store, response_tx.add_response, full)
+    intercept(monkeypatch, here.gateway.store, response_tx.begin_journaled, full)
     here.engine.plays(says("Hello."), says("Hello."))
 
     stream = await here.stream()

@@ -30,7 +30,7 @@ from jackfield.agents.context import (
 )
 from jackfield.agents.cycle_transactions import CycleOutcome, Journal, Step, commit
 from jackfield.agents.inbox import hops_of, inbox_message
-from jackfield.agents.journal import CycleJournal, Fenced, replayed
+from jackfield.agents.journal import CycleJournal, replayed
 from jackfield.agents.live_publisher import LivePublisher
 from jackfield.agents.transactions import LoadedCycle, load_cycle
 from jackfield.agents.types import Agent
@@ -48,6 +48,7 @@ from jackfield.runs.plan import RunLimits, RunPlan
 from jackfield.runs.reading import reading_tools
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tool_search import ToolSearch, with_search
+from jackfield.runs.transactions import Fenced
 from jackfield.spaces.live import Live
 from jackfield.store import Store
 

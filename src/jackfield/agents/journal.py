@@ -20,6 +20,7 @@ from jackfield.model.tool import BUILTIN
 from jackfield.runs.outputs import ToolOutput, output_of
 from jackfield.runs.step import StepAccumulator, ToolCallDraft
 from jackfield.runs.tool_executor import JournalEntry
+from jackfield.runs.transactions import Fenced
 from jackfield.sources.base import InTransaction
 from jackfield.store import Store
 from jackfield.store.scripts import Script
@@ -27,10 +28,6 @@ from jackfield.store.scripts import Script
 ENDS_THE_CYCLE = "skip"
 LONGEST = 100_000
 """Characters of one output that an agent's model is told; the record has all of it."""
-
-
-class Fenced(Exception):
-    """Another gateway has taken the cycle over, or it is over: nothing more may be written for it here."""
 
 
 class StepMessage(Struct, frozen=True):

@@ -29,7 +29,6 @@ from jackfield.agents.cycle_transactions import (
     take_over,
 )
 from jackfield.agents.inbox import data_of
-from jackfield.agents.journal import Fenced
 from jackfield.agents.plans import next_run
 from jackfield.agents.registry import AgentRegistry
 from jackfield.agents.transactions import LoadedCycle
@@ -38,6 +37,7 @@ from jackfield.errors import Refused, Unavailable
 from jackfield.model.agent_state import Plan
 from jackfield.model.ids import new_id
 from jackfield.protocol.backoff import backoff
+from jackfield.runs.transactions import Fenced
 from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
 from jackfield.store.scripts import INBOX_TOPIC

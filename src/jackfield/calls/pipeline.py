@@ -92,7 +92,22 @@ class Pipeline:
         prepared: Prepared | None = None
         try:
             prepared = await self.prepare(request, call_id=call_id)
-            call = prepared.call
+            return await self._carry_on(prepared)
+        except Refused as refusal:
+            await self.record_refusal(request, refusal, entry=None if prepared is None else prepared.entry)
+            raise
+
+    async def carry_on(self, prepared: Prepared) -> Call:
+        """All that comes after `prepare`, for a call that no step has on record. A refusal raises."""
+        try:
+            return await self._carry_on(prepared)
+        except Refused as refusal:
+            await self.record_refusal(prepared.request, refusal, entry=prepared.entry)
+            raise
+
+    async def _carry_on(self, prepared: Prepared) -> Call:
+        call, request = prepared.call, prepared.request
+        try:
             if prepared.refusal is not None:
                 return await self._executor.settle(self._admit(call, request, recorded=False), prepared.refusal)
             if call.status is CallStatus.PENDING_APPROVAL:
@@ -102,20 +117,19 @@ class Pipeline:
                     call, prepared.entry, prepared.request.arguments, principal=request.principal
                 )
             return await (self._execute(prepared) if call.status is CallStatus.RUNNING else self._hand_over(prepared))
-        except BaseException as fault:
-            if prepared is not None and prepared.call.waiter is not None:
-                self._broken_off.add(prepared.call.id)  # an HTTP caller is owed the outcome; this gateway lives on
-            if isinstance(fault, Refused):
-                await self._record_refusal(request, fault, entry=None if prepared is None else prepared.entry)
+        except BaseException:
+            if call.waiter is not None:
+                self._broken_off.add(call.id)  # an HTTP caller is owed the outcome; this gateway lives on
             raise
 
     async def refused(self, request: CallRequest, refusal: Refused, *, entry: Entry | None = None) -> None:
         """Count a call and put it on record that was refused before it came to the pipeline."""
         if not refusal.on_record:
             self._count_refusal(request, entry, refusal)
-            await self._record_refusal(request, refusal, entry=entry)
+            await self.record_refusal(request, refusal, entry=entry)
 
-    async def _record_refusal(self, request: CallRequest, refusal: Refused, *, entry: Entry | None) -> None:
+    async def record_refusal(self, request: CallRequest, refusal: Refused, *, entry: Entry | None = None) -> None:
+        """Put a call on record that `prepare` has refused, and counted."""
         # T14
         await self._executor.refusals.record(request, refusal, find=partial(self._seen, request, refusal, entry))
         refusal.on_record = True

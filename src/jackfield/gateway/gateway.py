@@ -111,6 +111,10 @@ TIDY_SECONDS = 86_400.0
 class Gateway:
     """A running gateway without its HTTP routes."""
 
+    _background: list[asyncio.Task[None]]
+    sweeps: list[Callable[[], Awaitable[None]]]
+    """What else looks after work of dead gateways, every second."""
+
     def __init__(self, settings: Settings) -> None:
         self.id = new_id("gw")
         self.settings = settings
@@ -118,7 +122,7 @@ class Gateway:
         self.declared_dead = asyncio.Event()
         """Others have taken over what this gateway did; whoever runs it starts a new one."""
         self._listings_changed = asyncio.Event()
-        self._background: list[asyncio.Task[None]] = []
+        self._background, self.sweeps = [], []
         with naming(settings.store_from):
             self.store = open_store(
                 settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
@@ -353,6 +357,7 @@ class Gateway:
             asyncio.create_task(self._services.follow(), name="services"),
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
+            asyncio.create_task(_every(SWEEP_SECONDS, self._sweep_others), name="runs"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.sessions.tend), name="sessions"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._end_expired), name="expired keys"),
             asyncio.create_task(_every(FLUSH_SECONDS, self.pipeline.limits.flush), name="limits"),
@@ -578,6 +583,10 @@ class Gateway:
                 await written.wait()
                 written.clear()
                 await _tried(act)
+
+    async def _sweep_others(self) -> None:
+        for sweep in self.sweeps:
+            await sweep()
 
     async def _beat(self) -> None:
         if not await self.store.write(partial(gateway_tx.beat, self.id)):

@@ -187,7 +187,9 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         gateway_id=gateway.id,
         streams=streams,
         settings=settings.responses,
+        find_principal=gateway.principals.look_up,
     )
+    gateway.sweeps.append(response_service.sweep)
     routes = all_routes(
         gateway,
         authenticator=authenticator,

@@ -47,6 +47,11 @@ class Principals:
             return self.people.holder(credential, name=name)
         return self._keyring.holder(credential, name=name)
 
+    async def look_up(self, name: str) -> Principal | None:
+        """The same with the newest that any gateway knows."""
+        await self.read(name)
+        return self.find(name)
+
     async def read(self, name: str) -> None:
         """Have the newest of a person who may have just signed in at another gateway."""
         if name.startswith(USER_PREFIX):

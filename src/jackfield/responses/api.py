@@ -86,8 +86,9 @@ class ResponseApi:
     async def create_response(self, request: Request) -> Response:
         """Make a response, as JSON or as a stream, now or in the background."""
         names = read_event_names(request.header(EVENTS_HEADER))
-        asked = read_request(await read_object(request), event_names=names)
-        run = await self._responses.begin(asked, principal=request.principal)
+        body = await read_object(request)
+        asked = read_request(body, event_names=names)
+        run = await self._responses.begin(asked, principal=request.principal, body=body)
         if asked.stream:
             return await _streamed(run, request)
         return json_response(await (_queued if asked.background else until_ended)(run, request))

@@ -22,7 +22,7 @@ from jackfield.llm.models import Models
 from jackfield.llm.types import Model, ModelRequest
 from jackfield.model.call import Call
 from jackfield.model.ids import new_id
-from jackfield.model.items import Item, McpListTools
+from jackfield.model.items import Item, McpCall, McpListTools
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.response_request import (
     CatalogTool,
@@ -34,6 +34,7 @@ from jackfield.model.response_request import (
 )
 from jackfield.responses.approvals import Approvals, Verdict
 from jackfield.responses.resources import ResourceInputs
+from jackfield.responses.run import ResumedRun
 from jackfield.runs import events
 from jackfield.runs.conversation import items_for_model, open_calls
 from jackfield.runs.loop import Loop
@@ -41,6 +42,7 @@ from jackfield.runs.offers import CATALOG, OfferedServer, choice_of, chosen_of, 
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Choice, RunLimits, RunPlan
 from jackfield.runs.reading import reading_tools, reading_tools_within
+from jackfield.runs.state import LoopJournal
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tool_search import ShownTools, ToolSearch, with_search
 from jackfield.runs.tools import ToolTable
@@ -87,15 +89,21 @@ class ResponseEngine:
         principal: Principal,
         history: tuple[Item, ...],
         emit: events.Emit,
+        journal: LoopJournal | None = None,
+        resumed: ResumedRun | None = None,
     ) -> None:
-        """Run one request: raise to refuse it, or emit events until `Ended`."""
+        """Run one request: raise to refuse it, or emit events until `Ended`. A `resumed` one goes on where it was."""
         model = await self._model_for(request, principal)
         async with self._servers(request, principal) as servers:
             table, choice = self._offer(request, servers)
-            verdicts = await self._approvals.read(history, request.input, principal=principal)
-            emit(events.RunStarted())
-            index = _tell_listings(servers, (*history, *request.input), emit)
-            ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
+            if resumed is not None and resumed.past.states:
+                index, ran = 0, _allowed_in(resumed.output)
+            else:
+                output, index = ((), 0) if resumed is None else (resumed.output, resumed.next_index)
+                verdicts = await self._approvals.read(history, request.input, principal=principal)
+                emit(events.RunStarted())
+                index = _tell_listings(servers, (*history, *request.input, *output), emit, index=index)
+                ran = await self._act_on(verdicts, index=index, principal=principal, emit=emit)
             said = (*history, *request.input, *ran)
             items = items_for_model(said, tools=table, records=await self._records(said, principal))
             plan = RunPlan(
@@ -110,7 +118,16 @@ class ResponseEngine:
                 principal=principal,
             )
             with self._tool_search.over(plan):
-                emit(await self._loop(plan, emit=emit, first_index=index + len(ran)))
+                executor = ToolExecutor(plan, pipeline=self._pipeline, store=self._store, emit=emit)
+                loop = Loop(
+                    plan,
+                    executor=executor,
+                    emit=emit,
+                    first_index=index + len(ran),
+                    journal=journal,
+                    past=None if resumed is None else resumed.past,
+                )
+                emit(await loop.run())
 
     async def with_resources(
         self, request: CreateResponse, *, response_id: str, principal: Principal
@@ -149,10 +166,6 @@ class ResponseEngine:
         model = await self._models.get(request.model)
         self._check_known(request)
         return model
-
-    async def _loop(self, plan: RunPlan, *, emit: events.Emit, first_index: int) -> events.Ended:
-        executor = ToolExecutor(plan, pipeline=self._pipeline, store=self._store, emit=emit)
-        return await Loop(plan, executor=executor, emit=emit, first_index=first_index).run()
 
     @asynccontextmanager
     async def _servers(self, request: CreateResponse, principal: Principal) -> AsyncIterator[list[OfferedServer]]:
@@ -237,10 +250,14 @@ class ResponseEngine:
         )
 
 
-def _tell_listings(servers: Sequence[OfferedServer], said: Sequence[Item], emit: events.Emit) -> int:
+def _allowed_in(output: Sequence[Item]) -> list[Item]:
+    """The calls that the request itself allowed, in what a response has told."""
+    return [item for item in output if isinstance(item, McpCall) and item.approval_request_id]
+
+
+def _tell_listings(servers: Sequence[OfferedServer], said: Sequence[Item], emit: events.Emit, *, index: int = 0) -> int:
     """Show which tools each server offers, once in a conversation; gives the place of the next item."""
     known = {item.server_label for item in said if isinstance(item, McpListTools) and item.error is None}
-    index = 0
     for server in servers:
         if server.label in known:
             continue

@@ -8,9 +8,14 @@ UPDATE responses SET status = :status, resource = :resource, output = :output, f
 WHERE id = :id AND finished_at IS NULL
 RETURNING id
 
+-- name: own_response
+UPDATE responses SET owner = :owner WHERE id = :run
+
 -- name: get_response
+-- One with a run is no orphan: whoever takes the run over goes on with it.
 SELECT responses.*,
-    CASE WHEN responses.finished_at IS NULL AND (gateways.id IS NULL OR gateways.dead = 1) THEN 1 ELSE 0 END AS is_orphan
+    CASE WHEN responses.finished_at IS NULL AND (gateways.id IS NULL OR gateways.dead = 1)
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = responses.id) THEN 1 ELSE 0 END AS is_orphan
 FROM responses LEFT JOIN gateways ON gateways.id = responses.owner
 WHERE responses.id = :id
 
@@ -50,7 +55,8 @@ WITH old AS MATERIALIZED (
     SELECT id FROM responses WHERE id < :before_id
         AND NOT EXISTS (SELECT 1 FROM responses AS later WHERE later.previous_id = responses.id)
         AND (finished_at IS NOT NULL
-            OR NOT EXISTS (SELECT 1 FROM gateways WHERE gateways.id = responses.owner AND gateways.dead = 0))
+            OR (NOT EXISTS (SELECT 1 FROM gateways WHERE gateways.id = responses.owner AND gateways.dead = 0)
+                AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = responses.id AND runs.finished_at IS NULL)))
     ORDER BY id LIMIT :limit FOR UPDATE SKIP LOCKED)
 DELETE FROM responses WHERE id IN (SELECT id FROM old)
 RETURNING id

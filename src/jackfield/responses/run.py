@@ -9,9 +9,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from jackfield.errors import JackfieldError
@@ -22,11 +24,16 @@ from jackfield.model.items import ClientCall, Item
 from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse
 from jackfield.responses.input import opened
+from jackfield.responses.journal import JournalWriter, Resumption, told_items
+from jackfield.responses.position import position_after
 from jackfield.responses.resource import INTERRUPTED, ResponseResource
 from jackfield.responses.storage import ResponseWriter
 from jackfield.responses.wire import DONE, Frame
 from jackfield.responses.writer import EventWriter
 from jackfield.runs.events import Emit, Ended, LoopEvent, RunError, RunStarted
+from jackfield.runs.loop import Diverged, Past
+from jackfield.runs.state import LoopJournal
+from jackfield.runs.transactions import Fenced
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +42,16 @@ NOT_KEPT = RunError("store_unavailable", "The response could not be kept, so it 
 CRASHED = RunError("internal_error", "Something went wrong inside the gateway while it was making this response.")
 ENDS_WITHIN = 2.0
 """Seconds that a stopping server gives a response to say how it ended."""
+
+
+class ResumedRun(Struct, frozen=True, kw_only=True):
+    """A response that goes on: what is on record of it."""
+
+    past: Past
+    output: tuple[Item, ...]
+    """The items that were done."""
+    next_index: int
+    """The next free place, for one without a step on record."""
 
 
 class Responder(Protocol):
@@ -48,6 +65,8 @@ class Responder(Protocol):
         principal: Principal,
         history: tuple[Item, ...],
         emit: Emit,
+        journal: LoopJournal | None = None,
+        resumed: ResumedRun | None = None,
     ) -> None:
         """Raise to refuse, before `RunStarted`; otherwise emit every event, `Ended` last."""
 
@@ -79,7 +98,12 @@ class RunningResponse:
         principal: Principal,
         history: tuple[Item, ...],
         storage: ResponseWriter,
+        resumption: Resumption | None = None,
     ) -> None:
+        self._resumption = resumption
+        self._journal = storage if isinstance(storage, JournalWriter) else None
+        if self._journal is not None:
+            self._journal.told, self._journal.lost = self._hear, self._lose
         self.request = request
         self.principal = principal
         self.history = history
@@ -89,7 +113,10 @@ class RunningResponse:
         self.over = asyncio.Event()
         self._queued = resource
         names = request.event_names or "openai"
-        self._writer = EventWriter(resource, now=storage.now, names=names, include=request.include)
+        self._make_writer = partial(EventWriter, now=storage.now, names=names, include=request.include)
+        self._writer = self._make_writer(resource, position=None if resumption is None else resumption.position)
+        self._retold = deque(() if resumption is None else resumption.told)
+        """Events of a step that is asked for again: as long as it is the same, they are not told again."""
         self._storage = storage
         self._listeners: list[ResponseListener] = []
         self._ended: Ended | None = None
@@ -137,6 +164,8 @@ class RunningResponse:
     def cancel(self) -> None:
         """Stop the model and its tools. The output so far is kept."""
         self._is_stopped = True
+        if self._journal is not None:
+            self._journal.is_stopped = True
         if not self._is_ending:
             self.task.cancel()
 
@@ -149,14 +178,19 @@ class RunningResponse:
         try:
             ended = await self._engine_ends(engine)
             self._is_ending = True
-            await to_its_end(self._finish(ended))
+            if ended is not None:
+                await to_its_end(self._finish(ended))
+            elif self._journal is not None:
+                await to_its_end(self._journal.leave())
+        except Fenced:
+            log.info("response %s is another gateway's now, nothing more is written for it here", self.id)
         finally:
             self.over.set()
             for listener in self._listeners:
                 listener.close()
 
-    async def _engine_ends(self, engine: Responder) -> Ended:
-        """How the run ended. A refusal before `RunStarted` is raised."""
+    async def _engine_ends(self, engine: Responder) -> Ended | None:
+        """How the run ended; None: it goes on at another gateway. A refusal before `RunStarted` is raised."""
         try:
             await engine.respond(
                 self._asked,
@@ -164,13 +198,19 @@ class RunningResponse:
                 principal=self.principal,
                 history=self._history_for_model,
                 emit=self._take,
+                journal=self._journal,
+                resumed=self._resumed(),
             )
         except asyncio.CancelledError:
             if not self.begun.done():
                 raise
             if self._ended is None and self._is_stopped:
                 return Ended(status="cancelled")
+            if self._ended is None and self._journal is not None:
+                return None
             return self._ended or Ended(status="failed", error=INTERRUPTED)
+        except Fenced:
+            return None
         except Exception as fault:
             if not self.begun.done():
                 raise
@@ -186,16 +226,64 @@ class RunningResponse:
         if isinstance(event, Ended):
             self._ended = event  # sent once it is persisted
             return
+        if self._resumption is not None and (
+            isinstance(event, RunStarted) or event.index in self._resumption.position.done
+        ):
+            return
         frames = self._writer.take(event)
         if isinstance(event, RunStarted) and not self.begun.done():
             self._storage.begin(self._writer.resource)
             self.begun.set_result(None)
-        self._tell(frames)
+        self._tell(self._unsaid(frames) if self._retold else frames)
 
     def _tell(self, frames: list[Frame]) -> None:
         self._storage.put(frames)
+        if self._journal is None:
+            self._hear(frames)
+
+    def _hear(self, frames: list[Frame]) -> None:
         for listener in self._listeners:
             listener.put(frames)
+
+    def _lose(self) -> None:
+        """Another gateway has it: stop without a word."""
+        if not self._is_ending:
+            self.task.cancel()
+
+    def _resumed(self) -> ResumedRun | None:
+        """What the engine has to know to go on; what was begun before the first step is cut off."""
+        resumption = self._resumption
+        if resumption is None:
+            return None
+        self.begun.set_result(None)
+        position = resumption.position
+        if not resumption.states:
+            self._tell(self._writer.cut_off())
+        output = tuple(item for _, item in sorted(position.done.items()))
+        past = Past(resumption.states, told_items(resumption), self._check_retold)
+        return ResumedRun(past=past, output=output, next_index=position.next_index)
+
+    def _unsaid(self, frames: list[Frame]) -> list[Frame]:
+        """Of what is told now, what was not told before. Raises `Diverged` where it is something else."""
+        for place, frame in enumerate(frames):
+            if not self._retold:
+                return frames[place:]
+            if self._retold.popleft().data != frame.data:
+                self._diverge()
+        return []
+
+    def _check_retold(self) -> None:
+        if self._retold:
+            self._diverge()
+
+    def _diverge(self) -> NoReturn:
+        """Cut off what was told of a step that is now another one."""
+        assert self._resumption is not None
+        self._retold.clear()
+        position = position_after(self._resumption.frames)
+        self._writer = self._make_writer(self._writer.resource, position=position)
+        self._tell(self._writer.cut_off())
+        raise Diverged(position.next_index)
 
     async def _finish(self, ended: Ended) -> None:
         try:
@@ -206,6 +294,8 @@ class RunningResponse:
         last = self._writer.take(ended)
         try:
             await self._storage.end(self._writer.resource, last)
+        except Fenced:
+            raise
         except Exception:
             log.exception("the end of response %s could not be kept", self.id)
         self.over.set()

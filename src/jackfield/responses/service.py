@@ -1,18 +1,29 @@
 """Every response this gateway knows, running or stored, and who may see it.
 
-Above: `api.py` and `socket.py`. Below: `run.py` and `transactions.py`. A response whose gateway died is failed as
-`interrupted` by its next reader.
+Above: `api.py` and `socket.py`. Below: `run.py` and `transactions.py`. A background response whose gateway died goes on
+at another one, or at the next; any other is failed as `interrupted` by its next reader.
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.errors import BadRequest, Conflict, PreviousResponseNotFound, ResponseNotFound
+from jackfield.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    PreviousResponseNotFound,
+    Refused,
+    ResponseNotFound,
+    Unavailable,
+)
 from jackfield.http.sse import EventMessage
 from jackfield.http.streams import Streams
 from jackfield.model.ids import new_id
@@ -21,15 +32,44 @@ from jackfield.model.principal import Principal
 from jackfield.model.response_request import CreateResponse, EventNames, RequestTool
 from jackfield.responses import transactions as response_tx
 from jackfield.responses.input import check_answers, opened, resolve_references, unknown_references
-from jackfield.responses.resource import ResponseResource, decode_resource, new_resource
+from jackfield.responses.journal import (
+    JournalWriter,
+    KeptRequest,
+    kept_request,
+    may_be_kept,
+    read_kept,
+    resumption,
+    rights_of,
+)
+from jackfield.responses.position import position_after
+from jackfield.responses.request import read_request
+from jackfield.responses.resource import INTERRUPTED, ResponseResource, decode_resource, new_resource
 from jackfield.responses.run import Responder, RunningResponse, is_whole
-from jackfield.responses.storage import Owner, RowWriter, UnstoredWriter, end_orphan, events_after
+from jackfield.responses.storage import (
+    Owner,
+    ResponseRow,
+    RowWriter,
+    UnstoredWriter,
+    chunk_of,
+    end_orphan,
+    ended_values,
+    events_after,
+)
 from jackfield.responses.tools import loaded_tools
 from jackfield.responses.transactions import StoredResponse, stop_topic
-from jackfield.responses.wire import TERMINAL
+from jackfield.responses.wire import TERMINAL, Frame
+from jackfield.responses.writer import EventWriter
+from jackfield.runs import transactions as run_tx
+from jackfield.runs.events import Ended, RunError
+from jackfield.runs.transactions import Run
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
 
+log = logging.getLogger(__name__)
+
+TRIES = 3
+"""How often a response is taken over without having come to its next step, before it has failed."""
+TAKEN_AT_ONCE = 50
 STOPS_WITHIN = 5.0
 """Seconds that a cancel waits for the response to have ended."""
 MOST_LOOKED_FOR = 200
@@ -59,12 +99,16 @@ class ResponseService:
         gateway_id: str,
         streams: Streams,
         settings: ResponsesSettings,
+        find_principal: Callable[[str], Awaitable[Principal | None]],
     ) -> None:
         self._store = store
         self._engine = engine
         self._gateway_id = gateway_id
         self._streams = streams
         self.apply(settings)
+        self._find_principal = find_principal
+        self._taken: deque[Run] = deque()
+        """Runs of dead gateways that this one has taken over and that do not go on yet."""
         self._live: dict[str, RunningResponse] = {}
         store.bus.on_foreign(self._hear)
 
@@ -74,10 +118,16 @@ class ResponseService:
         self._longest = settings.timeout
 
     async def begin(
-        self, request: CreateResponse, *, principal: Principal, earlier: "Sequence[Item] | None" = None
+        self,
+        request: CreateResponse,
+        *,
+        principal: Principal,
+        earlier: "Sequence[Item] | None" = None,
+        body: Mapping[str, Any] | None = None,
     ) -> RunningResponse:
         """Start a response. `earlier` is the conversation so far, if the caller has it; else it is read from the store.
 
+        With `body`, the request as it came, a response in the background outlives its gateway.
         Raises for what is wrong with the conversation; for the rest see `RunningResponse.begun`.
         """
         request, history = await self._with_history(request, principal, earlier)
@@ -85,17 +135,83 @@ class ResponseService:
         request = await self._engine.with_resources(request, response_id=response_id, principal=principal)
         status = "queued" if request.background else "in_progress"
         resource = new_resource(request, id=response_id, created_at=_now(), status=status)
-        storage = self._storage_for(request, principal)
+        storage = self._storage_for(request, principal, body)
         request = msgspec.structs.replace(
             request,
             tools=_with_found_tools(request, history),
             event_names=request.event_names or self._event_names,
         )
-        run = RunningResponse(request, resource, principal=principal, history=history, storage=storage)
+        return self._start(RunningResponse(request, resource, principal=principal, history=history, storage=storage))
+
+    def _start(self, run: RunningResponse) -> RunningResponse:
         self._live[run.id] = run
         run.start(self._engine, self._streams.keep)
         run.task.add_done_callback(lambda _: self._live.pop(run.id, None))
         return run
+
+    async def sweep(self) -> None:
+        """Go on with responses of dead gateways."""
+        for orphan in await self._store.read(partial(run_tx.orphaned_runs, "response", limit=TAKEN_AT_ONCE)):
+            run = await self._store.write(partial(response_tx.take_over, orphan, owner=self._gateway_id))
+            if run is not None:
+                self._taken.append(run)
+        while self._taken:  # the first stays there until it goes on: the store may be away in between
+            await self._go_on(self._taken[0])
+            self._taken.popleft()
+
+    async def _go_on(self, run: Run) -> None:
+        stored = await self._store.read(partial(response_tx.get_response, run.id))
+        if stored is None or stored.is_finished:
+            await self._store.write(partial(run_tx.end, run, status="done"))
+            return
+        frames = [frame async for frame in events_after(self._store, run.id, -1)]
+        if stored.stop_wanted:
+            await self._give_up(run, stored, frames, Ended(status="cancelled"))
+            return
+        if run.tries > TRIES or run.request is None:
+            await self._give_up(run, stored, frames, Ended(status="failed", error=INTERRUPTED))
+            return
+        try:
+            going = await self._resumed(run, stored, read_kept(run.request), frames)
+        except Unavailable:
+            raise
+        except Refused as fault:
+            await self._give_up(run, stored, frames, Ended(status="failed", error=RunError(fault.code, fault.message)))
+        except Exception:
+            log.exception("response %s cannot go on", run.id)
+            await self._give_up(run, stored, frames, Ended(status="failed", error=INTERRUPTED))
+        else:
+            log.warning("response %s goes on here; its gateway is gone", run.id)
+            self._start(going)
+
+    async def _resumed(
+        self, run: Run, stored: StoredResponse, kept: KeptRequest, frames: Sequence[Frame]
+    ) -> RunningResponse:
+        """The response as it goes on from its journal. Raises where it must not."""
+        principal = await self._find_principal(stored.principal)
+        if principal is None or rights_of(principal) != kept.rights:
+            raise Forbidden("The gateway stopped, and the key has other rights now, so the response did not go on.")
+        request = read_request({**kept.body, "input": ""}, event_names=kept.event_names)
+        request = msgspec.structs.replace(request, input=decode_items(stored.input))
+        history = await self._history(request, principal)
+        journal = await self._store.read(partial(run_tx.read_journal, run.id))
+        resumed = resumption(() if journal is None else journal.steps, frames)
+        row = ResponseRow(request, owner=Owner(principal=principal.name, gateway=self._gateway_id), now=_now)
+        request = msgspec.structs.replace(request, tools=_with_found_tools(request, history))
+        return RunningResponse(
+            request,
+            decode_resource(stored.resource),
+            principal=principal,
+            history=history,
+            storage=JournalWriter(self._store, row, run=run, next_event=len(frames)),
+            resumption=resumed,
+        )
+
+    async def _give_up(self, run: Run, stored: StoredResponse, frames: Sequence[Frame], ended: Ended) -> None:
+        writer = EventWriter(decode_resource(stored.resource), now=_now, position=position_after(frames))
+        last = chunk_of(writer.take(ended))
+        values = ended_values(writer.resource)
+        await self._store.write(partial(response_tx.settle_journaled, run, **values, last_events=last))
 
     async def measure(self, request: CreateResponse, *, principal: Principal) -> int:
         """About how many tokens the model would be given to read. Raises whatever making the response would."""
@@ -181,11 +297,16 @@ class ResponseService:
                     return
                 await _within(written, LOOK_AGAIN)
 
-    def _storage_for(self, request: CreateResponse, principal: Principal) -> UnstoredWriter | RowWriter:
+    def _storage_for(
+        self, request: CreateResponse, principal: Principal, body: Mapping[str, Any] | None
+    ) -> UnstoredWriter | RowWriter | JournalWriter:
         if not request.store:
             return UnstoredWriter(_now)
-        owner = Owner(principal=principal.name, gateway=self._gateway_id)
-        return RowWriter(self._store, request, owner=owner, now=_now)
+        row = ResponseRow(request, owner=Owner(principal=principal.name, gateway=self._gateway_id), now=_now)
+        if body is not None and may_be_kept(request):
+            named = msgspec.structs.replace(request, event_names=request.event_names or self._event_names)
+            return JournalWriter(self._store, row, request=kept_request(body, named, principal))
+        return RowWriter(self._store, row)
 
     async def _history(self, request: CreateResponse, principal: Principal) -> tuple[Item, ...]:
         """The conversation so far, from its first turn."""

@@ -5,10 +5,10 @@ Above: `run.py` and `service.py`. Below: `transactions.py`. Tokens never wait fo
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -23,9 +23,11 @@ from jackfield.responses.transactions import EventChunk, StoredResponse
 from jackfield.responses.wire import Frame
 from jackfield.responses.writer import EventWriter, StreamPosition
 from jackfield.runs.events import Ended
+from jackfield.runs.transactions import Fenced
 from jackfield.store import Store
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 EVENTS_EVERY = 0.05
 """Seconds between two writes of a stream: the most that readers elsewhere lag behind."""
@@ -72,31 +74,48 @@ class UnstoredWriter:
     async def end(self, resource: ResponseResource, last: list[Frame]) -> None: ...
 
 
-class RowWriter:
-    """Persists a response, and every event of a background response."""
+class ResponseRow:
+    """The row of a response."""
 
-    def __init__(self, store: Store, request: CreateResponse, *, owner: Owner, now: Callable[[], int]) -> None:
+    def __init__(self, request: CreateResponse, *, owner: Owner, now: Callable[[], int]) -> None:
         self.now = now
-        self._store = store
-        self._request = request
-        self._owner = owner
-        self._added: asyncio.Future[None] | None = None
-        self._journal: _Journal | None = None
+        self.request = request
+        self.owner = owner
 
-    def begin(self, resource: ResponseResource) -> None:
-        row = StoredResponse(
+    def stored(self, resource: ResponseResource) -> StoredResponse:
+        return StoredResponse(
             id=resource.id,
-            principal=self._owner.principal,
+            principal=self.owner.principal,
             status=resource.status,
             previous_id=resource.previous_response_id,
             resource=_without_output(resource),
-            input=items_as_json(self._request.input),
-            owner=self._owner.gateway,
-            is_background=self._request.background,
+            input=items_as_json(self.request.input),
+            owner=self.owner.gateway,
+            is_background=self.request.background,
         )
-        self._added = self._store.write(partial(response_tx.add_response, row))
-        if self._request.background:
-            self._journal = _Journal(self._store, resource.id, after=self._added)
+
+
+class RowWriter:
+    """Persists a response, and every event of a background response."""
+
+    def __init__(self, store: Store, row: ResponseRow) -> None:
+        self.now = row.now
+        self._store = store
+        self._row = row
+        self._added: asyncio.Future[None] | None = None
+        self._log: FrameLog | None = None
+
+    def begin(self, resource: ResponseResource) -> None:
+        added = self._added = self._store.write(partial(response_tx.add_response, self._row.stored(resource)))
+        if self._row.request.background:
+
+            async def append(frames: list[Frame]) -> None:
+                await asyncio.wait((added,))
+                chunk = chunk_of(frames)
+                if chunk is not None:
+                    await self._store.write(partial(response_tx.append_events, resource.id, chunk))
+
+            self._log = FrameLog(resource.id, append)
 
     async def on_disk(self) -> None:
         """Wait until the response's row is persisted."""
@@ -104,33 +123,35 @@ class RowWriter:
             await asyncio.shield(self._added)
 
     def put(self, frames: list[Frame]) -> None:
-        if self._journal is not None:
-            self._journal.put(frames)
+        if self._log is not None:
+            self._log.put(frames)
 
     async def end(self, resource: ResponseResource, last: list[Frame]) -> None:
-        rest = None if self._journal is None else chunk_of([*await self._journal.close(), *last])
-        for pause in (*TRY_AGAIN_AFTER, None):
-            try:
-                if not await settle(self._store, resource, last_events=rest):
-                    log.warning("response %s was deleted, or ended by another gateway, before its end", resource.id)
-            except Unavailable as fault:
-                if pause is None:
-                    raise
-                log.warning("the end of response %s is written later: %s", resource.id, fault)
-                await asyncio.sleep(pause)
-            else:
-                return
+        rest = None if self._log is None else chunk_of([*await self._log.close(), *last])
+        if not await retried(resource.id, partial(settle, self._store, resource, last_events=rest)):
+            log.warning("response %s was deleted, or ended by another gateway, before its end", resource.id)
 
 
-class _Journal:
+async def retried(response_id: str, write: Callable[[], Awaitable[bool]]) -> bool:
+    """Write the end of a response, though the store may be away for a moment."""
+    for pause in TRY_AGAIN_AFTER:
+        try:
+            return await write()
+        except Unavailable as fault:
+            log.warning("the end of response %s is written later: %s", response_id, fault)
+            await asyncio.sleep(pause)
+    return await write()
+
+
+class FrameLog:
     """Writes a stream's events, many at once."""
 
-    def __init__(self, store: Store, response_id: str, *, after: "asyncio.Future[None]") -> None:
-        self._store = store
-        self._response_id = response_id
+    def __init__(self, name: str, append: Callable[[list[Frame]], Awaitable[None]]) -> None:
+        self.name = name
+        self._append = append
         self._waiting: list[Frame] = []
         self._filled = asyncio.Event()
-        self._after = after
+        self._lock = asyncio.Lock()
         self._closing = asyncio.Event()
         self._writing = asyncio.ensure_future(self._write())
 
@@ -142,41 +163,46 @@ class _Journal:
         """Stop writing and return what is left."""
         self._closing.set()
         self._filled.set()
-        await self._writing
+        await asyncio.wait((self._writing,))
         return self._waiting
 
-    async def _write(self) -> None:
-        await asyncio.wait((self._after,))
-        while not self._closing.is_set():
-            self._filled.clear()
+    async def with_rest(self, write: Callable[[list[Frame]], Awaitable[T]]) -> T:
+        """Give what is not written yet to `write`, which writes it with something else, or raises."""
+        async with self._lock:
             frames, self._waiting = self._waiting, []
             try:
-                await self._append(frames)
-            except Unavailable as fault:
-                log.warning("the stream of response %s is written later: %s", self._response_id, fault)
+                return await write(frames)
+            except BaseException:
                 self._waiting = frames + self._waiting
+                raise
+
+    async def _write(self) -> None:
+        while not self._closing.is_set():
+            self._filled.clear()
+            try:
+                await self.with_rest(self._append)
+            except Unavailable as fault:
+                log.warning("the stream of response %s is written later: %s", self.name, fault)
+            except Fenced:
+                return
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVENTS_EVERY):
                     await self._closing.wait()
             await self._filled.wait()
 
-    async def _append(self, frames: list[Frame]) -> None:
-        chunk = chunk_of(frames)
-        if chunk is not None:
-            await self._store.write(partial(response_tx.append_events, self._response_id, chunk))
-
 
 async def settle(store: Store, resource: ResponseResource, *, last_events: EventChunk | None) -> bool:
     """Persist the final response; False if it was settled before."""
-    script = partial(
-        response_tx.settle_response,
-        resource.id,
-        status=resource.status,
-        resource=_without_output(resource),
-        output=items_as_json(resource.output),
-        last_events=last_events,
-    )
+    script = partial(response_tx.settle_response, resource.id, **ended_values(resource), last_events=last_events)
     return await store.write(script)
+
+
+def ended_values(resource: ResponseResource) -> dict[str, str]:
+    return {
+        "status": resource.status,
+        "resource": _without_output(resource),
+        "output": items_as_json(resource.output),
+    }
 
 
 def chunk_of(frames: Sequence[Frame]) -> EventChunk | None:

@@ -4,9 +4,13 @@ A response is settled once. Its id is the topic of every change to it.
 """
 
 import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 
+from jackfield.model.call import Call
+from jackfield.runs import transactions as run_tx
+from jackfield.runs.transactions import Run
 from jackfield.store.scripts import Row, Script, json_list, one, wake
 
 SLACK_MS = 60_000
@@ -84,6 +88,59 @@ def settle_response(
     return bool(rows)
 
 
+def begin_journaled(response: StoredResponse, *, request: str) -> Script[Run]:
+    """A response begins that any gateway can go on with."""
+    yield from add_response(response)
+    run = yield from run_tx.begin_run(
+        response.id, kind="response", principal=response.principal, request=request, owner=response.owner
+    )
+    assert run is not None
+    return run
+
+
+def append_journaled(run: Run, chunk: EventChunk) -> Script[bool]:
+    """More of its stream, by who has it in hand. False: another has."""
+    if not (yield from run_tx.hold(run)):
+        return False
+    yield from append_events(run.id, chunk)
+    return True
+
+
+def record_step(
+    run: Run, *, n: int, message: str, calls: Mapping[int, Call], chunk: EventChunk | None
+) -> Script[dict[int, Call] | None]:
+    """T1: a step with its calls, by their places, and its stream up to there. None: fenced."""
+    if (yield from run_tx.take_step(run, n=n, message=message)) is None:
+        return None
+    written: dict[int, Call] = {}
+    for place, call in calls.items():
+        added = yield from run_tx.add_call(run, call, n=n, idx=place)
+        assert added is not None
+        written[place] = added
+    if chunk is not None:
+        yield from append_events(run.id, chunk)
+    return written
+
+
+def settle_journaled(
+    run: Run, *, status: str, resource: str, output: str, last_events: EventChunk | None
+) -> Script[bool]:
+    """The end of a response, by who has it in hand. False: another has, or it is over."""
+    ended = yield from run_tx.end(run, status="failed" if status == "failed" else "done")
+    if ended is None:
+        return False
+    yield from settle_response(run.id, status=status, resource=resource, output=output, last_events=last_events)
+    return True
+
+
+def take_over(run: Run, *, owner: str) -> Script[Run | None]:
+    """Go on with a response whose gateway is dead. None: somebody else does."""
+    taken = yield from run_tx.take_over(run, owner=owner)
+    if taken is not None:
+        yield "own_response", {"run": run.id, "owner": owner}
+    return taken
+
+
 def get_response(response_id: str) -> Script[StoredResponse | None]:
     row = yield from one("get_response", id=response_id)
     return None if row is None else _kept(row)
@@ -124,6 +181,7 @@ def delete_response(response_id: str) -> Script[bool]:
     """Forget a response and its stream. What continued it can no longer be continued."""
     rows = yield "delete_response", {"id": response_id}
     yield "delete_response_events", {"ids": json_list([response_id])}
+    yield from run_tx.delete(response_id)
     yield wake(response_id)
     return bool(rows)
 

@@ -194,10 +194,16 @@ PROGRESS = "jackfield.progress"
 
 
 class StreamPosition(Struct, frozen=True, kw_only=True):
-    """Where another writer of the same stream stopped: finished items and the next sequence number."""
+    """Where another writer of the same stream stopped: finished items, begun ones, and the next sequence number."""
 
     done: dict[int, Item]
     next: int
+    drafts: dict[int, ItemDraft] = {}
+
+    @property
+    def next_index(self) -> int:
+        """The next free place in the output."""
+        return max((*self.done, *self.drafts), default=-1) + 1
 
 
 class EventWriter:
@@ -220,8 +226,8 @@ class EventWriter:
         self.is_over = False
         self._now = now
         self._next = 0 if position is None else position.next
-        self._drafts: dict[int, ItemDraft] = {}
-        self._done: dict[int, Item] = {} if position is None else position.done
+        self._drafts: dict[int, ItemDraft] = {} if position is None else dict(position.drafts)
+        self._done: dict[int, Item] = {} if position is None else dict(position.done)
         self._frames: list[Frame] = []
         self._handlers: Mapping[type[Any], Callable[[Any], None]] = {
             RunStarted: self._begun,
@@ -387,10 +393,19 @@ class EventWriter:
             self._begin_to_run(draft)
             self._send_for(wire.McpCallCompleted if item.status == "completed" else wire.McpCallFailed, draft)
 
-    def _ended(self, event: Ended) -> None:
+    def cut_off(self) -> list[Frame]:
+        """End what has begun: nothing more will come of it."""
+        self._cut_off()
+        frames, self._frames = self._frames, []
+        return frames
+
+    def _cut_off(self) -> None:
         for index in sorted(self._drafts):
             draft = self._drafts.pop(index)
             self._close(draft, draft.cut_short())
+
+    def _ended(self, event: Ended) -> None:
+        self._cut_off()
         self.resource = ended_resource(self.resource, event, output=self.output, now=self._now())
         if event.status == "failed":
             self._send(wire.ErrorEvent, error=_error(event))

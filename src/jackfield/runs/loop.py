@@ -7,18 +7,23 @@ Above: responses, sessions and agents' cycles. Below: the model and the tool exe
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 
 import msgspec
+from msgspec import Struct
 
 from jackfield.llm.retries import is_passing
-from jackfield.llm.types import ModelFailed, ModelRequest
+from jackfield.llm.types import Delta, ModelFailed, ModelRequest
+from jackfield.model.call import Call
 from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, Usage
 from jackfield.model.text import counted
 from jackfield.runs import events
 from jackfield.runs.events import Ended, RunError
 from jackfield.runs.plan import RunPlan
-from jackfield.runs.step import StepAccumulator
+from jackfield.runs.state import LoopJournal, LoopState, RecordedStep, asked_calls, recorded_step
+from jackfield.runs.step import StepAccumulator, ToolCallDraft
 from jackfield.runs.tool_executor import ToolExecutor
 from jackfield.runs.tool_search import ShownTools
 from jackfield.runs.tools import OfferedTool
@@ -28,10 +33,38 @@ log = logging.getLogger("jackfield.agents")
 ASK_AGAIN = "You have to call one of your tools now. Call it."
 
 
+class Past(Struct, frozen=True):
+    """What is on record of a run that is taken over: its steps, and the items that were told after the last of them."""
+
+    states: tuple[LoopState, ...] = ()
+    told: Mapping[int, Item] = {}
+    check: Callable[[], None] = lambda: None
+    """Raises `Diverged` if more was told than the model has said again."""
+
+
+class Diverged(Exception):
+    """What a run tells is not what was told of it before it was taken over. `next_index` is the next free place."""
+
+    def __init__(self, next_index: int) -> None:
+        super().__init__(next_index)
+        self.next_index = next_index
+
+
 class Loop:
     """One run, from its plan to its end."""
 
-    def __init__(self, plan: RunPlan, *, executor: ToolExecutor, emit: events.Emit, first_index: int = 0) -> None:
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        executor: ToolExecutor,
+        emit: events.Emit,
+        first_index: int = 0,
+        journal: LoopJournal | None = None,
+        past: Past | None = None,
+    ) -> None:
+        self._journal = journal
+        self._past = past
         self._plan = plan
         self._executor = executor
         self._emit = emit
@@ -46,6 +79,21 @@ class Loop:
         self._run_here = 0
         self._steps = 0
         self._was_reminded = False
+        self._before: tuple[frozenset[str], int] = (frozenset(), 0)
+        """What was called, and how many calls were run here, before this step."""
+        if past is not None and past.states:
+            self._restore(past.states)
+        self._on_record = len(self._items)
+        """So much of the conversation is on record."""
+
+    def _restore(self, states: Sequence[LoopState]) -> None:
+        """As it was when its last step was put on record."""
+        last = states[-1]
+        for state in states:
+            self._items += state.items
+        self._shown = ShownTools(self._plan.tools, self._items)
+        self._usage, self._called, self._run_here = last.usage, set(last.called), last.run_here
+        self._steps, self._was_reminded, self._next_index = last.steps, last.was_reminded, last.next_index
 
     @property
     def items(self) -> tuple[Item, ...]:
@@ -63,7 +111,13 @@ class Loop:
             return self._end("failed", error=RunError(failure.code, failure.message))
 
     async def _until_it_ends(self) -> Ended:
-        for _ in range(self._plan.limits.max_steps):
+        if self._journal is not None and (self._past is None or not self._past.states):
+            await self._record((), {})
+        elif self._past is not None and self._past.states and self._past.states[-1].calls:
+            ended = await self._act_on(recorded_step(self._past.states[-1], self._plan.tools), is_recorded=True)
+            if ended is not None:
+                return ended
+        while self._steps < self._plan.limits.max_steps:
             step = await self._ask()
             self._items += step.said
             if step.usage is not None:
@@ -71,22 +125,53 @@ class Loop:
             ended = await self._act_on(step) if step.calls else self._finished(step)
             if ended is not None:
                 return ended
+            if not step.calls and self._journal is not None:
+                await self._record((), {})
         return self._end("incomplete", reason="max_steps")
 
+    async def _record(self, calls: Sequence[ToolCallDraft], begun: Mapping[int, Call]) -> Mapping[int, Call]:
+        """Put the step on record, with those of its calls that begin now."""
+        assert self._journal is not None
+        state = LoopState(
+            items=tuple(self._items[self._on_record :]),
+            calls=asked_calls(calls),
+            usage=self._usage,
+            called=tuple(sorted(self._called)),
+            run_here=self._run_here,
+            steps=self._steps,
+            was_reminded=self._was_reminded,
+            next_index=self._next_index,
+        )
+        self._on_record = len(self._items)
+        return await self._journal.record(state, begun)
+
     async def _ask(self) -> StepAccumulator:
-        """One step of the model. One that failed before it said anything may be asked again."""
+        """One step of the model. One that failed before it said anything may be asked again.
+
+        The first one after a run was taken over may have been told in part. As long as the model says the same again,
+        nothing is told twice; where it says something else, what was told is cut off, and all is told anew.
+        """
+        past, self._past = self._past, None
+        self._before = (frozenset(self._called), self._run_here)
         for retry in range(self._plan.limits.retries + 1):
-            step = StepAccumulator(
-                emit=self._emit,
-                admit=self._admit,
-                asks_first=self._executor.asks_first,
-                first_index=self._next_index,
-                step=self._steps,
-            )
+            step = self._listener(None if past is None else past.told)
+            taken: list[Delta] = []
             try:
                 async with aclosing(self._plan.model.stream(self._request())) as deltas:
                     async for delta in deltas:
-                        step.take(delta)
+                        if past is None:
+                            step.take(delta)
+                            continue
+                        taken.append(delta)
+                        try:
+                            step.take(delta)
+                        except Diverged as other:
+                            step = self._told_anew(taken, other)
+                if past is not None:
+                    past.check()
+            except Diverged as other:
+                step = self._told_anew(taken, other)
+                break
             except ModelFailed as failure:
                 if step.has_begun or retry == self._plan.limits.retries or not is_passing(failure):
                     step.close(status="incomplete")
@@ -97,6 +182,25 @@ class Loop:
         self._next_index = step.next_index
         self._steps += 1
         return step
+
+    def _told_anew(self, taken: Sequence[Delta], other: Diverged) -> StepAccumulator:
+        """The step from its beginning, at other places than before."""
+        self._called, self._run_here = set(self._before[0]), self._before[1]
+        self._next_index = other.next_index
+        step = self._listener(None)
+        for delta in taken:
+            step.take(delta)
+        return step
+
+    def _listener(self, told: Mapping[int, Item] | None) -> StepAccumulator:
+        return StepAccumulator(
+            emit=self._emit,
+            admit=self._admit,
+            asks_first=self._executor.asks_first,
+            first_index=self._next_index,
+            step=self._steps,
+            told=told,
+        )
 
     def _request(self) -> ModelRequest:
         plan = self._plan
@@ -143,9 +247,15 @@ class Loop:
         self._items.append(Message(role="developer", content=(InputText(text=ASK_AGAIN),)))
         return None
 
-    async def _act_on(self, step: StepAccumulator) -> Ended | None:
+    async def _act_on(self, step: StepAccumulator | RecordedStep, *, is_recorded: bool = False) -> Ended | None:
         """Run what is run here; hand out what the client runs. Outputs keep the order of the calls."""
-        outputs = await self._executor.execute_step(step, self._place)
+        if self._journal is None:
+            outputs = await self._executor.execute_step(step, self._place)
+        else:
+            record = None if is_recorded else partial(self._record, step.calls)
+            outputs = await self._executor.execute_on_record(
+                step.calls, self._place, journal=self._journal, number=self._steps, record=record
+            )
         made: list[Item] = [call.function_call for call in step.calls]
         made += [
             FunctionCallOutput(call_id=call.call_id, output=output.output)

@@ -4,7 +4,7 @@ Above: the loop. Below: the model's stream. A call of a tool that may not be cal
 and nobody else could do anything with it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -65,6 +65,8 @@ class ToolCallDraft(Struct, kw_only=True):
     item: ClientCall | McpCall | None = None
     pieces: list[str] = []
     """Its arguments as they came in."""
+    record: str | None = None
+    """The id that its record will have, where its item does not carry it."""
 
     @property
     def arguments(self) -> str:
@@ -87,7 +89,10 @@ class StepAccumulator:
         asks_first: Callable[[OfferedTool], bool],
         first_index: int,
         step: int = 0,
+        told: Mapping[int, Item] | None = None,
     ) -> None:
+        """`told`: items that were told before, by their places; the same ones have the same ids again."""
+        self._told = told or {}
         self._emit = emit
         self._admit = admit
         self._asks_first = asks_first
@@ -140,9 +145,9 @@ class StepAccumulator:
             self.close()
             self._open = kind
             self._open_item = (
-                Reasoning(id=new_id("rs"), status="in_progress")
+                Reasoning(id=self._id_of(Reasoning) or new_id("rs"), status="in_progress")
                 if kind == "reasoning"
-                else Message(id=new_id("msg"), role="assistant", status="in_progress")
+                else Message(id=self._id_of(Message) or new_id("msg"), role="assistant", status="in_progress")
             )
             self._open_index = self._add(self._open_item)
         self._parts.append(text)
@@ -162,6 +167,8 @@ class StepAccumulator:
             call = ToolCallDraft(call_id=call_id, name=name, tool=admitted)
             if not self._asks_first(admitted):
                 call.item = begun_item(admitted, call_id, step=self._step)
+                if (known := self._id_of(type(call.item))) is not None:
+                    call.item = msgspec.structs.replace(call.item, id=known)
                 call.index = self._add(call.item)
         self.calls.append(call)
         self._by_index[index] = call
@@ -170,6 +177,11 @@ class StepAccumulator:
         call.pieces.append(text)
         if call.index is not None and text and isinstance(call.item, FunctionCall | McpCall):
             self._emit(events.ArgumentsDelta(call.index, text))
+
+    def _id_of(self, kind: type[Item]) -> str | None:
+        """The id of the item at this place, if one of this kind was told before."""
+        told = self._told.get(self.next_index)
+        return told.id if isinstance(told, kind) else None
 
     def _add(self, item: Item) -> int:
         index = self.next_index

@@ -5,14 +5,16 @@ call has a record of its own. Above: the loop. Below: the pipeline and its event
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Literal, Protocol
+from functools import partial
+from typing import Literal, Protocol, TypeGuard
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from jackfield.calls import events as call_events
+from jackfield.calls import transactions as call_tx
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest, Prepared
 from jackfield.errors import InvalidArguments, Refused
@@ -32,6 +34,7 @@ from jackfield.runs import events
 from jackfield.runs.outputs import ToolOutput, failure_output, output_of, refusal_output, with_whole_result
 from jackfield.runs.plan import RunPlan
 from jackfield.runs.search_items import tools_on_wire
+from jackfield.runs.state import LoopJournal, RecordedStep
 from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
 from jackfield.runs.tool_search import found_names
 from jackfield.runs.tools import OfferedTool, finished_call
@@ -39,6 +42,8 @@ from jackfield.sources.base import InTransaction
 from jackfield.store import Store
 
 APPROVAL_PREFIX = "mcpr_"
+SPARE_SECONDS = 60.0
+"""Beyond its own deadline, how long the end of a call is waited for that another gateway began."""
 MOST_PROGRESS = 1_000
 """Progress events of one call: each is an event of the stream, and some streams are stored."""
 
@@ -99,12 +104,60 @@ class ToolExecutor:
             tool.entry, principal=plan.principal, chat_id=plan.chat_id
         )
 
-    async def execute_step(self, step: StepAccumulator, place: Callable[[], int]) -> list[ToolOutput | None]:
+    async def execute_on_record(
+        self,
+        calls: Sequence[ToolCallDraft],
+        place: Callable[[], int],
+        *,
+        journal: LoopJournal,
+        number: int,
+        record: Callable[[Mapping[int, Call]], Awaitable[Mapping[int, Call]]] | None,
+    ) -> list[ToolOutput | None]:
+        """The same for a run that outlives its gateway: no call begins before it is on record.
+
+        `record` puts the step on record; None: it is, and what became of its calls is looked up.
+        """
+        turns = [_Turn(step=number, place=at, journal=journal, is_known=record is None) for at in range(len(calls))]
+        for draft in calls:
+            if draft.record is None and draft.refusal is None:
+                draft.record = _call_id(draft)
+        if record is not None:
+            if self._plan.parallel:
+                for draft, turn in zip(calls, turns, strict=True):
+                    turn.ready = await self._prepared(draft)
+            begun = {turn.place: turn.ready.call for turn in turns if _begins(turn.ready)}
+            written = await record(begun)
+            for turn in turns:
+                turn.written = written.get(turn.place)
+        if not self._plan.parallel:
+            return [await self._execute_one(call, place, turn) for call, turn in zip(calls, turns, strict=True)]
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._execute_one(call, place, turn)) for call, turn in zip(calls, turns, strict=True)
+            ]
+        return [task.result() for task in tasks]
+
+    async def _prepared(self, draft: ToolCallDraft) -> Prepared | Refused | None:
+        """A call that is about to be made, or why it may not be; None: it is none, or only reads."""
+        arguments = parsed_arguments(draft.arguments)
+        if draft.tool is None or not draft.tool.runs_here or draft.tool.searches or isinstance(arguments, str):
+            return None
+        request = self._request(draft, arguments, space_id=self._plan.space_id)
+        try:
+            return await self._pipeline.prepare(request, call_id=draft.record)
+        except Refused as refusal:
+            await self._pipeline.record_refusal(request, refusal)
+            return refusal
+
+    async def execute_step(
+        self, step: StepAccumulator | RecordedStep, place: Callable[[], int]
+    ) -> list[ToolOutput | None]:
         """All calls of a step: what the model is told of each, None where the client has to run it.
 
         `place` gives the index of an item that is added now.
         """
         if self._journal is not None:
+            assert isinstance(step, StepAccumulator)
             return [*await self._execute_journaled(step, self._journal)]
         if not self._plan.parallel:
             return [await self._execute_one(call, place) for call in step.calls]
@@ -197,7 +250,9 @@ class ToolExecutor:
             return recorded
         return await with_whole_result(self._store, await self._pipeline.go_on(entry.prepared, written=recorded))
 
-    async def _execute_one(self, draft: ToolCallDraft, place: Callable[[], int]) -> ToolOutput | None:
+    async def _execute_one(
+        self, draft: ToolCallDraft, place: Callable[[], int], turn: "_Turn | None" = None
+    ) -> ToolOutput | None:
         if draft.refusal is not None:
             await self._refuse(draft, Refused(draft.refusal))
             return refusal_output(draft.refusal)
@@ -209,16 +264,16 @@ class ToolExecutor:
             return None
         arguments = parsed_arguments(draft.arguments)
         if isinstance(draft.item, ToolSearchCall):
-            return await self._search(draft, draft.item, arguments, place)
+            return await self._search(draft, draft.item, arguments, place)  # it only reads, so it may be done again
         if isinstance(arguments, str):
             await self._refuse(draft, InvalidArguments(arguments, details=[]))
             return self._finish_item(draft, refusal_output(arguments))
         if draft.item is None:
-            return await self._ask_first(draft, arguments, place)
+            return await self._ask_first(draft, arguments, place, turn)
         assert isinstance(draft.item, McpCall)
         assert draft.index is not None
         self._emit(events.ToolRunning(draft.index))
-        made = await self._call(draft, arguments, call_id=record_id(draft.item.id), index=draft.index)
+        made = await self._call(draft, arguments, call_id=record_id(draft.item.id), index=draft.index, turn=turn)
         return self._finish_item(draft, made if isinstance(made, ToolOutput) else self._output(made))
 
     def _output(self, call: Call) -> ToolOutput:
@@ -247,12 +302,12 @@ class ToolExecutor:
         return output
 
     async def _ask_first(
-        self, draft: ToolCallDraft, arguments: dict[str, object], place: Callable[[], int]
+        self, draft: ToolCallDraft, arguments: dict[str, object], place: Callable[[], int], turn: "_Turn | None"
     ) -> ToolOutput:
         """Put the call on record as one that needs approval, and show the request for it."""
         assert draft.tool is not None
-        call_id = new_id("call")
-        made = await self._call(draft, arguments, call_id=call_id, index=None)
+        call_id = draft.record or new_id("call")
+        made = await self._call(draft, arguments, call_id=call_id, index=None, turn=turn)
         if isinstance(made, ToolOutput):
             return made
         request = McpApprovalRequest(
@@ -267,13 +322,22 @@ class ToolExecutor:
         return output_of(made)
 
     async def _call(
-        self, draft: ToolCallDraft, arguments: dict[str, object], *, call_id: str, index: int | None
+        self,
+        draft: ToolCallDraft,
+        arguments: dict[str, object],
+        *,
+        call_id: str,
+        index: int | None,
+        turn: "_Turn | None" = None,
     ) -> Call | ToolOutput:
         """The call at its end, or where somebody else has to act; or what the model is told of a refused one."""
         try:
-            request = self._request(draft, arguments, space_id=self._plan.space_id)
             async with self._reporting(call_id, index):
-                made = await self._pipeline.call(request, call_id=call_id)
+                if turn is not None:
+                    made = await self._call_on_record(draft, turn)
+                else:
+                    request = self._request(draft, arguments, space_id=self._plan.space_id)
+                    made = await self._pipeline.call(request, call_id=call_id)
             return await with_whole_result(self._store, made)
         except Refused as refusal:
             await self._refuse(draft, refusal, arguments)
@@ -281,9 +345,34 @@ class ToolExecutor:
                 return refusal_output(refusal.message)
             return failure_output(Failed(refusal.code, refusal.message))
         except asyncio.CancelledError:
+            if turn is not None and not turn.journal.is_stopped:
+                raise
             with suppress(Refused):
                 await asyncio.shield(self._pipeline.cancel(call_id, principal=self._plan.principal))
             raise
+
+    async def _call_on_record(self, draft: ToolCallDraft, turn: "_Turn") -> Call:
+        """A call of a run that outlives its gateway. What was begun before is waited for, never begun again."""
+        assert draft.record is not None
+        if turn.is_known:
+            call = await self._store.read(partial(call_tx.get_call, draft.record))
+            if call is not None:
+                return await self._as_it_ends(call)
+        prepared = turn.ready or await self._prepared(draft)
+        if isinstance(prepared, Refused):
+            raise prepared
+        assert prepared is not None
+        if not _begins(prepared):
+            return await self._pipeline.carry_on(prepared)
+        written = turn.written or await turn.journal.add(prepared.call, step=turn.step, place=turn.place)
+        return await self._pipeline.go_on(prepared, written=written)
+
+    async def _as_it_ends(self, call: Call) -> Call:
+        if call.status is CallStatus.WAITING:
+            return await self._pipeline.wait_on(call)
+        if call.status is not CallStatus.RUNNING:
+            return call
+        return await self._pipeline.wait(call.id, seconds=call.timeout_ms / 1000 + SPARE_SECONDS, or_login=True)
 
     def _request(
         self,
@@ -360,6 +449,23 @@ class ToolExecutor:
             )
             self._emit(events.RunItemDone(draft.index, done))
         return output
+
+
+class _Turn(Struct, kw_only=True):
+    """Where a call stands in the journal of its run."""
+
+    step: int
+    place: int
+    journal: LoopJournal
+    is_known: bool
+    """Its step was on record before: it may have begun."""
+    ready: Prepared | Refused | None = None
+    written: Call | None = None
+
+
+def _begins(ready: Prepared | Refused | None) -> TypeGuard[Prepared]:
+    """Whether a call is run here and now, so that it must be on record before."""
+    return isinstance(ready, Prepared) and ready.refusal is None and ready.call.status is CallStatus.RUNNING
 
 
 def parsed_arguments(text: str) -> dict[str, object] | str:

@@ -23,6 +23,10 @@ Kind = Literal["response", "program"]
 Status = Literal["queued", "open", "parked", "ready", "done", "failed"]
 
 
+class Fenced(Exception):
+    """Another gateway has taken the run over, or it is over: nothing more may be written for it here."""
+
+
 class Run(Struct, frozen=True, kw_only=True):
     """A run as its row was when this gateway last moved or read it. Times are milliseconds since 1970."""
 
@@ -112,17 +116,33 @@ def take_step(
     yield "insert_step", {"cycle_id": run.id, "n": n, "message": message}
     written = []
     for idx, call in enumerate(calls):
-        placed = replace(
-            call, cycle_id=run.id, step=n, idx=idx, awaited_by=run.id, delivery=None, first_reply=None, waiter=None
-        )
-        rows = yield "insert_call", call_tx.insert_values(placed, age_ms=0)
-        written.append(call_from(rows[0]))
-        yield from call_tx.announce(written[-1])
+        written.append((yield from _insert(run, call, n=n, idx=idx)))
     spent = tokens or Tokens()
     values = {"run": run.id, "awaited": len(written), "input_tokens": spent.input, "output_tokens": spent.output}
     yield "note_step", values
     yield wake(RUN_TOPIC + run.id)
     return tuple(written)
+
+
+def add_call(run: Run, call: Call, *, n: int, idx: int) -> Script[Call | None]:
+    """Record one more call of a step before it runs: one that waited for another of the same step. None: fenced."""
+    # T1
+    if not (yield from hold(run)):
+        return None
+    written = yield from _insert(run, call, n=n, idx=idx)
+    yield "note_step", {"run": run.id, "awaited": 1, "input_tokens": 0, "output_tokens": 0}
+    yield wake(RUN_TOPIC + run.id)
+    return written
+
+
+def _insert(run: Run, call: Call, *, n: int, idx: int) -> Script[Call]:
+    placed = replace(
+        call, cycle_id=run.id, step=n, idx=idx, awaited_by=run.id, delivery=None, first_reply=None, waiter=None
+    )
+    rows = yield "insert_call", call_tx.insert_values(placed, age_ms=0)
+    written = call_from(rows[0])
+    yield from call_tx.announce(written)
+    return written
 
 
 def park(run: Run) -> Script[Run | None]:
