@@ -10,6 +10,7 @@ PYTHON ?=
 ARGS ?=
 WORKERS ?= 3
 BIN := .venv/bin
+PROPERTIES := tests/store tests/stories/test_http_schemathesis.py -k "machine or promises"
 CODE := src tests bench stress conformance examples make/sync_sdk.py
 
 export PYTHON
@@ -53,8 +54,9 @@ trace: dev-env ## measure the code and the path of a call, before and now; ARGS=
 wire: dev-env ## dump the wire behaviour as JSON; ARGS="--compare OLD NEW" prints differences
 	@$(BIN)/python -m conformance.wire $(or $(ARGS),.)
 
-stress: dev-env ## run the stress tests: races at the deadline, kill -9 under load; ARGS="--only kills"
+stress: dev-env ## run the stress tests: races, kill -9 under load, long property tests; ARGS="--only kills"
 	@$(BIN)/python -m stress $(ARGS)
+	$(if $(ARGS),,TESTS_TIMES=10 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 3600 $(PROPERTIES))
 
 conformance: dev-env ## run the MCP conformance suite, other servers and clients; needs npm; ARGS="--leg server --subject jackfield"
 	@$(BIN)/python -m conformance $(ARGS)

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import examples
+
 pytest_plugins = ["tests.postgres", "tests.reports", "tests.shown"]
 
 # How long it takes to make up an example depends on what else the machine does: no test fails for that.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("jackfield", UNTIMED, max_examples=100)
-settings.register_profile("jackfield-ci", UNTIMED, max_examples=100, derandomize=True, print_blob=True)
+settings.register_profile("jackfield", UNTIMED, max_examples=examples(50))
+settings.register_profile("jackfield-ci", UNTIMED, max_examples=examples(50), derandomize=True, print_blob=True)
 settings.load_profile("jackfield-ci" if os.environ.get("CI") else "jackfield")
 
 # Bytecode is kept even where the environment says otherwise: each process that a test starts would compile everything.

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from jackfield.agents import cycle_transactions as cycle_tx
 from jackfield.agents.cycle_transactions import Cycle as StoredCycle
 from jackfield.agents.cycle_transactions import CycleOutcome, StepCall, cycle_from, push_event
+from tests.examples import examples
 from tests.store import cycle_protocol
 from tests.store.cycles import over
 from tests.store.protocol import FINAL, Cycle, Row
@@ -26,7 +27,7 @@ from tests.store.replay import Bench, Sight, a_bench, cycle_of, searching, spoil
 from tests.store.strategies import BEGINNINGS, GATEWAYS, MOST_OPEN, OFF_BY, PICK, SPANS, STEPS, VIA
 from tests.store.test_moves_machine import Moves
 
-STORES = {"memory": 30, "sqlite": 15, "postgres": 12}
+STORES = {"memory": examples(12), "sqlite": examples(6), "postgres": examples(5)}
 """Each store, and how many plays it gets."""
 LIVING = st.sampled_from(("ada", "bob"))
 OWNER = st.sampled_from(GATEWAYS)
@@ -200,7 +201,7 @@ def play_on(bench: Bench, limits: settings) -> None:
     run_state_machine_as_test(machine, settings=limits)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(examples(600))
 def test_every_store_moves_cycles_as_the_protocol_says(kind: str, bench: Bench) -> None:
     play_on(bench, settings(max_examples=STORES[kind], stateful_step_count=STEPS))
 

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from jackfield.calls import transactions as call_tx
 from jackfield.store import Store
 from jackfield.store import gateways as gateway_tx
+from tests.examples import examples
 from tests.requirement import requirement
 from tests.store import cycle_protocol, protocol
 from tests.store.protocol import CALL_MOVES, FINAL, Row, World
@@ -65,7 +66,7 @@ from tests.store.strategies import (
     VIA,
 )
 
-STORES = {"memory": 50, "sqlite": 40, "postgres": 30}
+STORES = {"memory": examples(20), "sqlite": examples(12), "postgres": examples(8)}
 """Each store, and how many plays it gets."""
 
 Move = tuple[str, dict[str, Any]]
@@ -368,7 +369,7 @@ def play_on(bench: Bench, limits: settings) -> None:
 
 
 @requirement("CON-one-deadline")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(examples(600))
 def test_every_store_moves_as_the_protocol_says(kind: str, bench: Bench) -> None:
     play_on(bench, settings(max_examples=STORES[kind], stateful_step_count=STEPS))
 

