@@ -33,6 +33,20 @@ for name in [name for name in os.environ if name.startswith(("JACKFIELD_", "OTEL
     os.environ.pop(name, None)
 
 
+LONG_SECONDS = 240
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first: one that begins last would leave all workers but one without work."""
+    items.sort(key=lambda item: not _is_long(item))
+
+
+def _is_long(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("timeout")
+    return marker is not None and marker.args[0] >= LONG_SECONDS
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _state_folder() -> Iterator[None]:
     """What the SDK keeps between two runs of a program is not the developer's."""

@@ -56,7 +56,9 @@ READS = frozenset({"/api/spaces/{id}/read", "/api/smart-spaces/{id}/read"})
 KEYS = frozenset({"/api/v1/keys", "/api/v1/keys/{name}/rotate"})
 """They take agents, groups and spaces by their names; and 7.0 is no number of seconds."""
 
-PAGES = frozenset({"/api/v1/audit", "/api/v1/audit/export", "/api/v1/notifications"})
+PAGES = frozenset(
+    {"/api/v1/audit", "/api/v1/audit/export", "/api/v1/calls", "/api/v1/calls/export", "/api/v1/notifications"}
+)
 """They take times in ISO 8601, and cursors that they gave."""
 
 DOCUMENTED_IN_PART = DEFINITIONS | CONVERSATIONS | AGENTS | PREFERENCES | READS | KEYS | PAGES
