@@ -210,7 +210,7 @@ RARE = [
     ("abandon_cycle", "AND epoch = ?", "AND ? IS NOT NULL"),
     ("take_over_cycle", "AND gateways.dead = 0", ""),
 ]
-"""Guards that are missed after minutes only: `make stress` goes without them."""
+"""That one of these is gone shows only after long searches, which `make stress` does."""
 
 
 @pytest.mark.parametrize("kind", ["memory"], indirect=True)

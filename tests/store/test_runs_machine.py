@@ -260,7 +260,7 @@ RARE = [
     ("claim_run", "'queued', 'ready'", "'queued', 'ready', 'parked'"),
     ("answer_run", "AND awaited = 1", "AND awaited >= 1"),
 ]
-"""Guards that are missed after minutes only: `make stress` goes without them."""
+"""That one of these is gone shows only after long searches, which `make stress` does."""
 
 
 @requirement("RUN-journal-model")
