@@ -206,10 +206,14 @@ class Pipeline:
         if written.status is CallStatus.RUNNING:
             running = self._admit(written, prepared.request, recorded=True)
             return await self._executor.carry_out(running, prepared.entry, prepared.request.arguments)
+        self.announce(prepared, written=written)
+        return await self.wait_on(written)
+
+    def announce(self, prepared: Prepared, *, written: Call) -> None:
+        """Tell that a call waits for somebody, whose row a step has written."""
         self._waits(written)
         if prepared.wakes is not None:
             self._store.wake(prepared.wakes)
-        return await self.wait_on(written)
 
     async def wait_on(self, call: Call) -> Call:
         """The call when its slot is decided, by whoever carries it out."""

@@ -468,6 +468,10 @@ class Catalog:
         """Every tool whose calls go on at its owner, by name."""
         return [entry for entry in self._moment.snapshot.entries if entry.tool.is_operation]
 
+    def offered_by(self, source: str) -> list[Entry]:
+        """Every tool of a source, by name."""
+        return [entry for entry in self._moment.snapshot.entries if entry.tool.source == source]
+
     def follow(self, principal: Principal | None = None) -> Follower:
         """Changes from now on; for a principal only those of tools it may see. Dropping the iterator ends it."""
         follower = Follower(EVERYTHING if principal is None else self.visibility(principal), principal)

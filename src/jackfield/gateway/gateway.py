@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import msgspec
@@ -79,9 +79,11 @@ from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.notify.service import Notifications, NotifyLinks
 from jackfield.outgoing import Outgoing
+from jackfield.programs.service import ProgramService
+from jackfield.programs.source import program_sources
 from jackfield.runs.tool_search import ToolSearch
 from jackfield.settings import Settings
-from jackfield.sources.base import SourceContext
+from jackfield.sources.base import Source, SourceContext
 from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.kept_listings import KeptListings
 from jackfield.sources.live import LiveSources, SourceBook
@@ -243,7 +245,12 @@ class Gateway:
             gateway_id=self.id,
         )
         self.tool_search = ToolSearch(self.catalog, above=settings.mcp.models_search_above)
-        self._sources = [self._build_runs(self.tool_search), *configured, *self.stored_tools.sources]
+        self._sources: list[Source] = [
+            self._build_runs(self.tool_search),
+            *program_sources(settings.programs),
+            *configured,
+            *self.stored_tools.sources,
+        ]
         self.notifications = Notifications(
             settings.notify,
             store=self.store,
@@ -354,6 +361,7 @@ class Gateway:
             asyncio.create_task(self.pinning.follow(), name="pins"),
             asyncio.create_task(self._remote_calls.follow(), name="calls elsewhere"),
             asyncio.create_task(self._operations.run(), name="operations"),
+            *([asyncio.create_task(self._programs.run(), name="programs")] if self._programs is not None else []),
             asyncio.create_task(self._services.follow(), name="services"),
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
@@ -377,6 +385,8 @@ class Gateway:
         await self.sessions.close()
         await self.scheduler.close()
         await self.spaces.close()
+        if self._programs is not None:
+            await self._programs.close()
         await self.pipeline.close()
         for task in self._background:
             task.cancel()
@@ -444,6 +454,22 @@ class Gateway:
         if oidc is None:
             return principals, front, None
         return principals, front, OidcProvider(oidc, settings.roles, outgoing=self.outgoing, url=settings.url)
+
+    @cached_property
+    def _programs(self) -> ProgramService | None:
+        if not self.settings.programs.enabled:
+            return None
+        return ProgramService(
+            self.settings.programs,
+            store=self.store,
+            catalog=self.catalog,
+            pipeline=self.pipeline,
+            executor=self._executor,
+            redactor=self.redactor,
+            host=self.worker_host,
+            find_principal=self.principal_named,
+            gateway_id=self.id,
+        )
 
     def _source_context(self) -> SourceContext:
         return SourceContext(

@@ -180,6 +180,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         groups=gateway.groups,
         logs=gateway.source_logs,
         redactor=gateway.redactor,
+        code_mode=settings.mcp.code_mode,
     )
     response_service = ResponseService(
         store=gateway.store,
@@ -217,6 +218,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         app.apply(hosts=Hosts(settings.server), cors=Cors(settings.server.cors_origins))
         response_service.apply(settings.responses)
         tasks.apply(settings.keep_days)
+        mcp_server.code_mode = settings.mcp.code_mode and settings.programs.enabled
 
     gateway.reloader.on_applied(apply)
     return app

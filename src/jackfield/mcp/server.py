@@ -38,9 +38,11 @@ from jackfield.mcp.tools_list import (
     is_searched,
     search_definition,
     search_request,
+    stub_search_definition,
+    stubs_of,
 )
 from jackfield.model.principal import Scope
-from jackfield.model.tool import SESSION_TOOLS
+from jackfield.model.tool import PROGRAMS, SESSION_TOOLS
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -83,7 +85,9 @@ class McpServer:
         logs: SourceLogs,
         redactor: Redactor,
         groups: Groups | None = None,
+        code_mode: bool = False,
     ) -> None:
+        self.code_mode = code_mode
         self.sessions = McpSessions()
         self._groups = groups or Groups()
         self._log_messages = LogMessages(self.sessions, catalog, logs)
@@ -228,7 +232,11 @@ class McpServer:
         cursor = text_param(request.params, "cursor") if request.params.get("cursor") is not None else None
         following = None
         first = self._session_tools.listed(caller.principal) if cursor is None else ()
-        if is_searched(view, caller.search_above):
+        if self.code_mode:
+            programs = tuple(entry for entry in view.entries if entry.tool.source == PROGRAMS)
+            search = encode(stub_search_definition(len(view.entries) - len(programs)))
+            tools = self._definitions.array(programs, first=(search, *first), modern=caller.is_modern)
+        elif is_searched(view, caller.search_above):
             found = among(view, caller.session.found) if caller.session is not None else ()
             found = self._pipeline.switched_on(found, principal=caller.principal)
             search = encode(search_definition(len(view.entries)))
@@ -287,6 +295,8 @@ class McpServer:
             return error_result(call.error.message, revision=caller.revision)
         view = self._catalog.view(caller.principal)
         found = self._pipeline.switched_on(found_in(call, view), principal=caller.principal)
+        if self.code_mode:
+            return object_result(stubs_of(found), revision=caller.revision)
         session = caller.session
         if session is not None and session.remember([entry.name for entry in found]):
             session.announce_found()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from jackfield.calls.requests import CallRequest
 from jackfield.catalog.merge import Entry, named_entry
@@ -22,7 +22,8 @@ from jackfield.mcp.results import promises_output
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
 from jackfield.model.text import counted
-from jackfield.model.tool import BUILTIN, Tool, ToolKind
+from jackfield.model.tool import BUILTIN, PROGRAMS, Tool, ToolKind
+from jackfield.programs.stubs import stub_of
 from jackfield.protocol.json_bodies import bad_value
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from jackfield.protocol.manifest import parameters_of
@@ -197,6 +198,22 @@ def search_definition(count: int) -> dict[str, Any]:
         },
         "annotations": {"readOnlyHint": True, "idempotentHint": True},
     }
+
+
+def stub_search_definition(count: int) -> dict[str, Any]:
+    """The same in code mode: what is found is called by a program."""
+    description = (
+        f"Find tools by what they do, as Python functions for the code of `run_program`. There are "
+        f"{counted(count, 'tool')}. The answer has the signature of each tool that fits, best first; call one as "
+        "`await tools.NAME(...)`."
+    )
+    return {**search_definition(count), "description": description}
+
+
+def stubs_of(found: tuple[Entry, ...]) -> Raw:
+    """What a search finds in code mode."""
+    usable = [entry for entry in found if entry.tool.source != PROGRAMS]
+    return Raw(encode({"tools": [{"name": entry.name, "stub": stub_of(entry)} for entry in usable]}))
 
 
 ENTRY = named_entry(SEARCH_TOOLS, Tool(source=BUILTIN, name=SEARCH_TOOLS))

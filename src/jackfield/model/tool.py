@@ -110,6 +110,8 @@ BUILTIN = "builtin"
 """The source of the gateway's own tools."""
 CALLER = "caller"
 """The source of tools that the caller of a session lends to its agent."""
+PROGRAMS = "programs"
+"""The source of `run_program`."""
 REQUEST = "request"
 """What the sources of servers that requests bring along begin with; each ends in a digest."""
 
@@ -300,14 +302,14 @@ class Tool(Struct, frozen=True, kw_only=True):
     @property
     def answered_by_others(self) -> bool:
         """Whether the result comes later from elsewhere: a tool server, a person in a space, or its owner's work."""
-        if self.is_operation or self.source == CALLER:
+        if self.is_operation or self.source in (CALLER, PROGRAMS):
             return True
         return self.execution is None and self.execution_type in _ANSWERED_ELSEWHERE
 
     @property
     def is_offered(self) -> bool:
         """Whether somebody takes its calls off the record, and is woken when there is a new one."""
-        return self.is_operation or self.is_external
+        return self.is_operation or self.is_external or self.source == PROGRAMS
 
     @property
     def is_external(self) -> bool:

@@ -51,6 +51,7 @@ NEEDS_RESTART = frozenset(
         "origin",
         "outgoing",
         "path",
+        "programs",
         "scenario",
         "server.host",
         "server.max_body",

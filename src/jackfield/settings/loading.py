@@ -48,6 +48,7 @@ from jackfield.settings.types import (
     KeySettings,
     McpSettings,
     OutgoingSettings,
+    ProgramSettings,
     RelaySettings,
     ResponsesSettings,
     ServerSettings,
@@ -87,6 +88,7 @@ class _Tables(Struct, frozen=True, kw_only=True):
     agents: dict[str, AgentSettings] = {}
     groups: dict[str, GroupSettings] = {}
     sessions: dict[str, SessionSettings] = {}
+    programs: ProgramSettings = ProgramSettings()
     relay: RelaySettings = RelaySettings()
     notify: dict[str, NotifySettings] = {}
 
@@ -273,6 +275,7 @@ def load_settings(
         agents=document.agents,
         groups=document.groups,
         sessions=document.sessions,
+        programs=document.programs,
         relay=document.relay,
         notify=document.notify,
         log_format=env.get("JACKFIELD_LOG", "text"),
@@ -478,12 +481,18 @@ def _check(settings: Settings) -> None:
         check_target(name, target, where=f"{where}: notify.{name}")
     for agent in settings.agents:
         _check_agent(settings, agent, where=f"{where}: agents.{agent}")
+    _check_mcp(settings, where=where)
+    if settings.log_format not in ("text", "json"):
+        raise ConfigError(f"JACKFIELD_LOG is {settings.log_format!r}; it takes 'text' or 'json'.")
+
+
+def _check_mcp(settings: Settings, *, where: Path | None) -> None:
     for source in settings.sources:
         sampling = source.options.get("sampling")
         if source.kind == "mcp" and isinstance(sampling, str):
             _check_model(settings, sampling, where=f"{where}: sources.{source.name}.sampling")
-    if settings.log_format not in ("text", "json"):
-        raise ConfigError(f"JACKFIELD_LOG is {settings.log_format!r}; it takes 'text' or 'json'.")
+    if settings.mcp.code_mode and not settings.programs.enabled:
+        raise ConfigError(f"{where}: mcp.code_mode needs programs. Write [programs] enabled = true as well.")
 
 
 def _check_auth(settings: Settings, *, where: str) -> None:

@@ -13,7 +13,9 @@ from jackfield.model.tool import ExecutionType, Expiry, HttpExecution, JsonSchem
 from jackfield.settings.identity import SourceAuth, SourceOAuth, parse_source_login
 from jackfield.settings.parsing import parse_config, snake_keys
 
-RESERVED_SOURCES = frozenset({"builtin", "http", "internal", "external", "space", "caller", "request", "elicitation"})
+RESERVED_SOURCES = frozenset(
+    {"builtin", "programs", "http", "internal", "external", "space", "caller", "request", "elicitation"}
+)
 
 
 _PLACEHOLDERS = frozenset({"", "...", "…"})

@@ -117,6 +117,8 @@ class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Catalogs with more tools than this are searched, not listed; 0: always listed."""
     models_search_above: Annotated[int, Meta(ge=0)] = 100
     """The same for the models of agents, responses and sessions: they are shown `search_tools` and what they found."""
+    code_mode: bool = False
+    """MCP clients are shown `search_tools` and `run_program` instead of the tools. Needs `[programs] enabled`."""
 
 
 class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -219,6 +221,19 @@ class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Seconds without activity after which a session is closed."""
     max_sessions: Annotated[int, Meta(ge=1)] = 10
     """Concurrent sessions of this kind."""
+
+
+class ProgramSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[programs]`: code mode, the tool `run_program`."""
+
+    enabled: bool = False
+    timeout: Annotated[float, Meta(gt=0)] = 60
+    """Seconds of computing; waiting for calls does not count."""
+    memory_mb: Annotated[int, Meta(ge=64)] = 512
+    max_calls: Annotated[int, Meta(ge=1)] = 200
+    """Calls that one program may make."""
+    max_concurrency: Annotated[int, Meta(ge=1)] = 8
+    """Programs that one gateway runs at a time; others wait for their turn. Parked ones do not count."""
 
 
 class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -23,6 +23,7 @@ PACKAGES = (
     "catalog",
     "sources",
     "runs",
+    "programs",
     "agents",
     "responses",
     "spaces",

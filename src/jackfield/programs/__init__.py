@@ -1,0 +1,1 @@
+"""Code mode: programs that call tools. Each runs in a sandbox, waits for answers without a process, and is replayed."""
