@@ -62,7 +62,11 @@ class LoginApi:
     async def log_in(self, request: Request) -> Response:
         """Exchange a code, or the key in the headers, for a cookie."""
         body = await _body.read(request)
-        credential = self._credential(request, body.code)
+        try:
+            credential = self._credential(request, body.code)
+        except Unauthenticated as refusal:
+            await self._logins.note_failure(request.address, "key" if body.code is None else "code", refusal.message)
+            raise
         login = await self._logins.open(credential)
         cookie = (b"set-cookie", login_cookie(login, secure=request.is_https))
         return json_response(self._signed_in(credential.principal), headers=(cookie,))

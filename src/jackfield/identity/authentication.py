@@ -174,6 +174,8 @@ COOKIE = "jackfield"
 LIFETIME_SECONDS = 30 * 24 * 3600
 _REMEMBER_SECONDS = 60.0
 _MOST_REMEMBERED = 10_000
+_FAILED_SECONDS = 60.0
+_MOST_FAILED = 100
 
 
 class Logins:
@@ -199,6 +201,8 @@ class Logins:
         """How many logins were closed; what was read meanwhile is not remembered."""
         self.on_closed: Callable[[str], None] = lambda _: None
         """Told the digests of logins that are closed, at whichever gateway, or have run out."""
+        self._failed: dict[tuple[str, str], float] = {}
+        """From where and with what nobody could sign in lately, and until when it is not told again."""
         store.bus.watch(login_tx.LOGIN_TOPIC, self._hear)
         store.bus.on_foreign(self._hear_foreign)
 
@@ -209,6 +213,19 @@ class Logins:
         change = Entry(actor=name, action="login.created", subject=name)
         await self._store.write(self._audit.noting(script, lambda _: change))
         return login
+
+    async def note_failure(self, address: str, subject: str, reason: str) -> None:
+        """Put it in the audit log that nobody could sign in. `subject`: a `key`, a `code`, or the person it was.
+
+        The same from one network is one entry a minute, and a gateway writes a hundred a minute: a flood fills no log.
+        """
+        now, key = self._clock(), (network_of(address), subject)
+        self._failed = {known: until for known, until in self._failed.items() if until > now}
+        if key in self._failed or len(self._failed) >= _MOST_FAILED:
+            return
+        self._failed[key] = now + _FAILED_SECONDS
+        change = Entry(actor=f"address:{address}", action="login.failed", subject=subject, after={"reason": reason})
+        await self._store.write(partial(self._audit.record, change))
 
     async def find(self, login: str) -> Principal | None:
         """Who is signed in with this id; a principal whose key is gone, or who is signed out everywhere, is not."""

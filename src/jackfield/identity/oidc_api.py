@@ -121,8 +121,13 @@ class OidcApi:
             error=query.error,
             error_description=query.error_description,
         )
-        person = await provider.finish(answer, begun)
+        try:
+            person = await provider.finish(answer, begun)
+        except Refused as refusal:
+            await self._logins.note_failure(request.address, "oidc", refusal.message)
+            raise
         if not person.roles:
+            await self._logins.note_failure(request.address, person.id, "No role at this gateway.")
             await self._people.sign_out(person.id)  # who has lost the last role
             raise Forbidden(
                 f"You are known as {person.name} ({person.id}), but you have no role at this gateway. "

@@ -64,6 +64,8 @@ class SignInPage:
             if credential is None:
                 raise Unauthenticated(UNKNOWN_KEY)
         except Refused as refusal:
+            if isinstance(refusal, Unauthenticated):
+                await self._logins.note_failure(request.address, "key", refusal.message)
             return self._page(request, return_to, principal=None, fault=refusal)
         if (before := login_in(request.header(b"cookie"), secure=request.is_https)) is not None:
             await self._logins.close(before)
