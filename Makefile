@@ -11,11 +11,11 @@ ARGS ?=
 WORKERS ?= 3
 BIN := .venv/bin
 PROPERTIES := tests/store tests/stories/test_http_schemathesis.py -k "machine or promises"
-CODE := src tests bench stress conformance examples make/sync_sdk.py
+CODE := src tests bench stress conformance examples make/sync_sdk.py make/wheel.py
 
 export PYTHON
 
-.PHONY: help serve console test check format bench trace wire stress conformance clients requirements requirements-tick drawing lock clean run-env dev-env
+.PHONY: help serve console wheel test check format bench bfcl trace wire stress conformance clients requirements requirements-tick drawing lock clean run-env dev-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -27,6 +27,10 @@ serve: run-env console ## set up if necessary and serve the demo project at http
 
 console: ## build the console if npm is installed and something has changed
 	@make/console
+
+wheel: run-env ## build the wheel, with the console inside, and the sdist into dist/, and check them
+	@make/console
+	@$(BIN)/python make/wheel.py $(ARGS)
 
 test: dev-env ## run all tests; ARGS="tests/model" runs a part; the console is built if npm is installed
 	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && make/npm-programs && PATH="$(CURDIR)/$(BIN):$$PATH" make/programs)
@@ -47,6 +51,9 @@ format: dev-env ## format the code and generate the blocking SDK
 
 bench: dev-env ## run the benchmarks; ARGS=--quick is faster
 	@$(BIN)/python -m bench $(ARGS)
+
+bfcl: dev-env ## run the tasks of bfcl-eval (installed from PyPI) as plain calls and as programs; ARGS="--tasks 20"
+	@$(BIN)/python -m bench.bfcl $(ARGS)
 
 trace: dev-env ## measure the code and the path of a call, before and now; ARGS="--list FOLDER"
 	@$(BIN)/python -m bench.trace $(ARGS)

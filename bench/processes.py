@@ -117,10 +117,10 @@ class Load(JobTaker):
             )
         return report
 
-    def rate(self, server: Server, job: Job) -> Sample:
+    def rate(self, server: Server, job: Job, *, expect: int = 200) -> Sample:
         """Answers a second, with what each cost the server."""
         before = server.cpu_seconds
-        report = self.run(job, expect=200)
+        report = self.run(job, expect=expect)
         return Sample(value=report.answers / report.seconds, cpu_us=_cpu_us(server, before, report))
 
     def median_ms(self, server: Server, job: Job, *, expect: int = 200) -> Sample:

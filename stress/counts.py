@@ -24,6 +24,10 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Rounds of fifty requests to a caller, answered in any order."""
     cycles: int
     """kill -9 of a gateway whose agents are between inbox and commit, on each store."""
+    programs: int
+    """kill -9 of a gateway in the middle of programs that call tools, on each store."""
+    responses: int
+    """kill -9 of a gateway in the middle of responses that call tools, wait and are resumed, on each store."""
     tasks: int
     """MCP tasks that wait for approval while gateways are killed, on each store."""
     cuts: int
@@ -42,8 +46,12 @@ class Counts(Struct, frozen=True, kw_only=True):
     """kill -9 of the one gateway that delivers notifications, on SQLite."""
     shared_notify_kills: int
     """kill -9 of one of two on PostgreSQL, where a dead one's targets wait until its lease is over."""
+    refusals: int
+    """The same one over and over, over HTTP, on each store."""
     reloads: int
     """Of the config, at two gateways under the load of 64 callers."""
+    source_changes: int
+    """Sources and secrets made, changed, restarted and removed at two gateways, under the same load."""
 
 
 FULL = Counts(
@@ -56,6 +64,8 @@ FULL = Counts(
     upstreams=50,
     relays=1_000,
     cycles=200,
+    programs=200,
+    responses=200,
     tasks=200,
     cuts=500,
     logins=1_000,
@@ -64,8 +74,10 @@ FULL = Counts(
     notified=400,
     targets=25,
     notify_kills=50,
-    shared_notify_kills=20,
+    shared_notify_kills=50,
+    refusals=100_000,
     reloads=1_000,
+    source_changes=1_000,
 )
 SMALL = Counts(
     races=100,
@@ -77,6 +89,8 @@ SMALL = Counts(
     upstreams=3,
     relays=5,
     cycles=1,
+    programs=10,
+    responses=10,
     tasks=10,
     cuts=12,
     logins=80,
@@ -86,5 +100,7 @@ SMALL = Counts(
     targets=4,
     notify_kills=1,
     shared_notify_kills=1,
+    refusals=1_000,
     reloads=10,
+    source_changes=20,
 )

@@ -8,18 +8,18 @@ gateway that was killed is ended at once, or nobody would be in a cycle any more
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import httpx2
 
 from stress.cycle_evidence import gather, judge
 from stress.load import HEADERS
-from stress.processes import Project, Victim
+from stress.mortals import Mortal, kind_of, mortals
+from stress.processes import Project
 from stress.report import Report, progress_of
 
 AGENTS = tuple(f"a{number}" for number in range(8))
@@ -98,10 +98,10 @@ PROJECT = Project(CONFIG, {"mind.toml": SCRIPT, "tools/work.py": TOOLS})
 
 
 async def kill_in_cycles(store_url: str, folder: Path, *, kills: int, seed: int, gateways: int = 1) -> Report:
-    report = Report(part=f"kill -9 between inbox and commit, {gateways} gateway(s) on {_kind(store_url)}", seed=seed)
+    report = Report(part=f"kill -9 between inbox and commit, {gateways} gateway(s) on {kind_of(store_url)}", seed=seed)
     tell = progress_of(report, kills)
     chance = random.Random(seed)
-    async with _mortals(store_url, folder, count=gateways) as running:
+    async with mortals(store_url, folder, count=gateways, project=PROJECT) as running:
         tasks = Tasks(running, chance)
         stop = asyncio.Event()
         async with aclosing(tasks), asyncio.TaskGroup() as group:
@@ -117,49 +117,6 @@ async def kill_in_cycles(store_url: str, folder: Path, *, kills: int, seed: int,
     report.violations += tasks.stuck
     judge(report, await gather(store_url, folder, AGENTS), given=tasks.given, starts=folder / "starts")
     return report
-
-
-class Mortal:
-    """A gateway that is killed, and whose lease ends with it."""
-
-    def __init__(self, victim: Victim, leases: "Leases") -> None:
-        self.victim = victim
-        self._leases = leases
-        self._id: str | None = None
-
-    async def start(self) -> None:
-        await self.victim.start()
-        await self.recognise()
-
-    async def recognise(self) -> None:
-        """Learn under which id it runs."""
-        self._id = await self._leases.newest()
-
-    async def die_and_return(self) -> None:
-        await self.victim.kill()
-        await self._leases.end(self._id)
-        await self.start()
-
-
-class Leases:
-    """Who is alive according to the database. In a SQLite file there is one gateway, and the next one knows that."""
-
-    def __init__(self, connection: "asyncpg.Connection[asyncpg.Record] | None") -> None:
-        self._connection = connection
-        self._known: set[str] = set()
-
-    async def newest(self) -> str | None:
-        """The gateway that came since the last time."""
-        if self._connection is None:
-            return None
-        alive = {str(row["id"]) for row in await self._connection.fetch("SELECT id FROM gateways WHERE dead = 0")}
-        new, self._known = alive - self._known, alive
-        return max(new)  # ids grow; another one may have been declared dead, and have come back under a new id
-
-    async def end(self, gateway: str | None) -> None:
-        """As if 15 s had gone by since it was last heard of."""
-        if self._connection is not None:
-            await self._connection.execute("UPDATE gateways SET alive_until = 0 WHERE id = $1", gateway)
 
 
 class Tasks:
@@ -222,27 +179,6 @@ class Tasks:
         return answer if answer.is_success else None
 
 
-@asynccontextmanager
-async def _mortals(store_url: str, folder: Path, *, count: int) -> AsyncIterator[list[Mortal]]:
-    async with AsyncExitStack() as stack:
-        victims = []
-        for number in range(count):
-            place = folder / f"gw{number}"
-            victims.append(Victim(place, store_url=store_url, starts=folder / "starts", project=PROJECT))
-            stack.callback(victims[-1].stop)
-        await victims[0].start()  # who comes first makes the tables
-        connection = None
-        if _kind(store_url) == "postgresql":
-            connection = await asyncpg.connect(store_url)
-            stack.push_async_callback(connection.close)
-        leases = Leases(connection)
-        running = [Mortal(victim, leases) for victim in victims]
-        await running[0].recognise()
-        for mortal in running[1:]:
-            await mortal.start()
-        yield running
-
-
 async def _comes_true(ask: Callable[[], Awaitable[bool]]) -> bool:
     end = time.monotonic() + TASK_WITHIN
     while not await ask():
@@ -250,7 +186,3 @@ async def _comes_true(ask: Callable[[], Awaitable[bool]]) -> bool:
             return False
         await asyncio.sleep(LOOK_SECONDS)
     return True
-
-
-def _kind(store_url: str) -> str:
-    return store_url.partition(":")[0]

@@ -12,13 +12,17 @@ from stress.chaos import chaos
 from stress.counts import Counts
 from stress.cycles import kill_in_cycles
 from stress.doubles import submit_twice
+from stress.floods import flood
 from stress.kills import kill_under_load
 from stress.logins import expire_under_load, interleave, kill_with_logins
 from stress.notifications import kill_while_notifying
+from stress.programs import kill_in_programs
 from stress.race import race_at_the_deadline
 from stress.relay import answer_in_any_order
 from stress.reloads import reload_under_load
 from stress.report import Report
+from stress.responses import kill_in_responses
+from stress.source_changes import change_sources_under_load
 from stress.stores import a_folder, a_postgres
 from stress.streams import cut_streams
 from stress.tasks import kill_with_tasks
@@ -51,7 +55,10 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="relay", act=answer_in_any_order, counts={"rounds": counts.relays}, shared=False),
         Part(name="upstreams", act=restart_upstreams, counts={"kills": counts.upstreams}, shared=False),
         Part(name="cycles", act=kill_in_cycles, counts={"kills": counts.cycles}, shared=False),
+        Part(name="programs", act=kill_in_programs, counts={"kills": counts.programs}, shared=False),
+        Part(name="responses", act=kill_in_responses, counts={"kills": counts.responses}, shared=False),
         Part(name="tasks", act=kill_with_tasks, counts={"tasks": counts.tasks}, shared=False),
+        Part(name="floods", act=flood, counts={"refusals": counts.refusals}, shared=False),
         Part(name="streams", act=cut_streams, counts={"cuts": counts.cuts}, shared=False),
         Part(name="login-kills", act=kill_with_logins, counts={"kills": counts.login_kills}, shared=False),
         Part(
@@ -62,15 +69,24 @@ def parts(counts: Counts) -> dict[str, Part]:
         ),
     )
     shared = (
+        Part(name="floods-shared", act=flood, counts={"refusals": counts.refusals}, shared=True),
         Part(name="race-shared", act=race_at_the_deadline, counts={"trials": counts.shared_races}, shared=True),
         Part(name="doubles-shared", act=submit_twice, counts={"pairs": counts.doubles}, shared=True),
         Part(name="cycles-shared", act=kill_in_cycles, counts={"kills": counts.cycles}, shared=True),
+        Part(name="programs-shared", act=kill_in_programs, counts={"kills": counts.programs}, shared=True),
+        Part(name="responses-shared", act=kill_in_responses, counts={"kills": counts.responses}, shared=True),
         Part(name="tasks-shared", act=kill_with_tasks, counts={"tasks": counts.tasks}, shared=True),
         Part(name="streams-shared", act=cut_streams, counts={"cuts": counts.cuts}, shared=True),
         Part(name="kills-shared", act=kill_under_load, counts={"kills": counts.shared_kills}, shared=True),
         Part(name="logins", act=interleave, counts={"calls": counts.logins}, shared=True),
         Part(name="expiry", act=expire_under_load, counts={"rounds": counts.expiries}, shared=True),
         Part(name="reloads", act=reload_under_load, counts={"reloads": counts.reloads}, shared=True),
+        Part(
+            name="source-changes",
+            act=change_sources_under_load,
+            counts={"changes": counts.source_changes},
+            shared=True,
+        ),
         Part(name="login-kills-shared", act=kill_with_logins, counts={"kills": counts.login_kills}, shared=True),
         Part(
             name="notifications-shared",

@@ -17,6 +17,7 @@ from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.settings import ToolOverride, ToolSettings, load_settings
 from jackfield.settings.identity import OAuthSettings, OidcSettings, RoleSettings, SourceOAuth
 from jackfield.settings.types import (
+    AdminSettings,
     DiscoverySettings,
     KeySettings,
     McpSettings,
@@ -60,6 +61,7 @@ async def test_the_configuration_that_is_explained_is_one_that_a_gateway_takes(t
 @pytest.mark.parametrize(
     "settings",
     [
+        AdminSettings,
         Category,
         DiscoverySettings,
         FilesOptions,

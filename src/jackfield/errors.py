@@ -10,7 +10,8 @@
     │   ├── Forbidden           403     the key may not do this
     │   │   ├── ToolDisabled            the tool is disabled
     │   │   ├── KeyDisabled             the key is switched off
-    │   │   └── DefinitionChanged       quarantined until a person accepts its new definition
+    │   │   ├── DefinitionChanged       quarantined until a person accepts its new definition
+    │   │   └── DeniedByHook            a hook denied the call, or failed
     │   ├── NotFound            404
     │   │   ├── ToolNotFound
     │   │   ├── ResourceNotFound
@@ -125,6 +126,18 @@ class KeyDisabled(Forbidden):
 
 class DefinitionChanged(Forbidden):
     code = "definition_changed"
+
+
+class DeniedByHook(Forbidden):
+    code = "denied_by_hook"
+
+    def __init__(
+        self, message: str, *, param: str | None = None, call_id: str | None = None, notes: tuple[Any, ...] = ()
+    ) -> None:
+        """`call_id`: what the hooks knew the call by; `notes`: what each of them did, as the call's record has it."""
+        super().__init__(message, param=param)
+        self.call_id = call_id
+        self.notes = notes
 
 
 class NotFound(Refused):

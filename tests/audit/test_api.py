@@ -179,6 +179,20 @@ async def test_a_gateway_whose_chain_was_removed_changes_nothing(tmp_path: Path)
         assert answer.status_code == 503
         assert "audit log" in answer.json()["error"]["message"]
         assert (await client.get("/api/v1/groups/g")).status_code == 404
+        refused = await client.post("/api/v1/tools/nothing/execute", json={"arguments": {}})
+        assert refused.status_code == 404, "the caller hears why its call is refused, as always"
+
+
+@requirement("OPS-audit-verify-http")
+async def test_the_log_is_verified_over_http(tmp_path: Path) -> None:
+    async with in_process_gateway(tmp_path) as (gateway, client):
+        await client.put("/api/v1/groups/g", json={"tools": []})
+        found = (await client.post("/api/v1/audit/verify")).json()
+        assert (found["faults"], found["chains"], len(found["heads"])) == ([], 1, 1)
+        assert found["entries"] >= 2
+        await tamper(gateway.store, "UPDATE audit SET subject = 'h' WHERE subject = 'g'")
+        [fault] = (await client.post("/api/v1/audit/verify")).json()["faults"]
+        assert "was changed" in fault
 
 
 @pytest.mark.parametrize(

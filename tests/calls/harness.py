@@ -8,20 +8,25 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from jackfield.audit.log import AuditLog
 from jackfield.calls.executor import Executor
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.requests import CallRequest
+from jackfield.calls.verification import Verification
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.limits import LocalLimits
 from jackfield.catalog.preferences import PreferenceBook
+from jackfield.hooks.service import Hooks
 from jackfield.model.call import Outcome
 from jackfield.model.principal import Principal
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.supervisor import SourceRegistry
 from jackfield.store import Store, open_store
 from jackfield.store import gateways as gateway_tx
+from jackfield.workers.host import WorkerHost
 
 OPS = Principal(name="ops", scopes=frozenset({"admin"}))
 GUEST = Principal(name="guest", scopes=frozenset({"call"}))
@@ -88,6 +93,8 @@ async def pipeline_harness(
     store = open_store("sqlite:///calls.db", folder=folder, data=folder)
     await store.open()
     await store.write(partial(gateway_tx.enter, "gw_test", is_shared=store.is_shared))
+    audit = AuditLog("gw_test")
+    await store.write(audit.begin)
     catalog = Catalog()
     source_registry = SourceRegistry(on_listing=lambda: _take(catalog, source_registry))
     await source_registry.add(source)
@@ -98,6 +105,8 @@ async def pipeline_harness(
         store=store,
         gateway_id="gw_test",
         redactor=Redactor(lambda: secrets or set()),
+        hooks=no_hooks(folder),
+        audit=audit,
     )
     preferences = PreferenceBook()
     preferences.load([])
@@ -115,6 +124,26 @@ async def pipeline_harness(
         await pipeline.close(grace=0.2)
         await source_registry.close()
         await store.close()
+
+
+def verification_of(
+    harness: Harness, find_principal: Callable[[str], Principal | None] = lambda _: None
+) -> Verification:
+    """What asks whether a call took effect, in the name of whoever is found."""
+    return Verification(
+        store=harness.store,
+        pipeline=harness.pipeline,
+        executor=harness.executor,
+        source_registry=harness.source_registry,
+        find_principal=find_principal,
+        gateway_id="gw_test",
+    )
+
+
+def no_hooks(folder: Path) -> Hooks:
+    """The service as it is where the config has none."""
+    host = WorkerHost(folder / "workers", redact=str)
+    return Hooks(folder=folder, data=folder, outgoing=Outgoing(()), worker_host=host, redact=str)
 
 
 def _take(catalog: Catalog, source_registry: SourceRegistry) -> None:

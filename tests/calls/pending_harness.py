@@ -30,6 +30,7 @@ from jackfield.calls.redaction import Redactor
 from jackfield.calls.requests import CallRequest
 from jackfield.calls.sweeper import Sweeper
 from jackfield.calls.tool_servers import ToolServers
+from jackfield.calls.verification import Verification
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.limits import LocalLimits
 from jackfield.catalog.preferences import PreferenceBook
@@ -44,7 +45,7 @@ from jackfield.store import Store, open_store, scripts
 from jackfield.store import gateways as gateway_tx
 from jackfield.store.scripts import Sql
 from tests import waiting
-from tests.calls.harness import OPS, FunctionSource
+from tests.calls.harness import OPS, FunctionSource, no_hooks
 from tests.waiting import TIMEOUT, eventually_async
 
 WITHIN = TIMEOUT
@@ -204,7 +205,13 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
     redactor, preferences = Redactor(lambda: {"open sesame"}), PreferenceBook()
     preferences.load([])
     executor = Executor(
-        catalog=catalog, source_registry=source_registry, store=store, gateway_id=gateway_id, redactor=redactor
+        catalog=catalog,
+        source_registry=source_registry,
+        store=store,
+        gateway_id=gateway_id,
+        redactor=redactor,
+        hooks=no_hooks(Path()),
+        audit=audit,
     )
     pipeline = Pipeline(
         catalog=catalog,
@@ -228,13 +235,31 @@ def _put_together(  # noqa: PLR0917 - a list of rooms
         connect_source=_nothing_to_connect,
         logins=logins or NoLogins(),
     )
+    verification = Verification(
+        store=store,
+        pipeline=pipeline,
+        executor=executor,
+        source_registry=source_registry,
+        find_principal={OPS.name: OPS}.get,
+        gateway_id=gateway_id,
+    )
+    sources_listed = asyncio.Event()
+    sources_listed.set()
     sweeper = Sweeper(
         store=store,
         pipeline=pipeline,
         executor=executor,
         answers=answers,
         servers=servers,
-        recovery=Recovery(store=store, catalog=catalog, executor=executor, gateway_id=gateway_id),
+        recovery=Recovery(
+            store=store,
+            catalog=catalog,
+            executor=executor,
+            verification=verification,
+            gateway_id=gateway_id,
+            sources_listed=sources_listed,
+        ),
+        verification=verification,
         gateway_id=gateway_id,
     )
     return PendingHarness(

@@ -5,6 +5,8 @@ import pytest
 from jackfield.calls.permissions import may_answer, may_see, may_stop
 from jackfield.model.call import Call
 from jackfield.model.principal import Principal
+from jackfield.model.tool import PROGRAMS
+from tests.requirement import requirement
 from tests.store.calls import a_call, a_call_for_approval, a_pending_call, a_waiting_call
 
 RUN_HERE = a_call(principal="caller", tool="lookup")
@@ -50,6 +52,13 @@ def test_a_key_sees_its_own_calls_and_those_it_may_answer(
 )
 def test_answers_are_taken_from_who_answers_or_serves_the_tool(principal: Principal, *, may: bool) -> None:
     assert may_answer(principal, PENDING) is may
+
+
+@requirement("CONSOLE-waiting-programs")
+def test_nobody_answers_the_call_that_started_a_program() -> None:
+    program = a_pending_call(principal="caller", tool="run_program", source=PROGRAMS)
+    assert not any(may_answer(principal, program) for principal in (ADMIN, OWNER, PERSON))
+    assert [may_see(principal, program) for principal in (ADMIN, OWNER, PERSON)] == [True, True, False]
 
 
 def test_a_limited_key_answers_the_tools_it_is_limited_to() -> None:

@@ -28,7 +28,7 @@ from jackfield.model.call import Call, CallError, CallStatus, Failed, Outcome, P
 from jackfield.model.tool import Metadata
 from jackfield.sources.base import ElicitAnswer, ElicitRequest, Invocation, Progress
 from jackfield.sources.client import CallerClient
-from tests.calls.harness import GUEST, OPS, FunctionSource, Harness, pipeline_harness
+from tests.calls.harness import GUEST, OPS, FunctionSource, Harness, pipeline_harness, verification_of
 from tests.requirement import requirement
 from tests.sources.invocations import asking
 from tests.store.calls import a_call
@@ -437,6 +437,7 @@ async def test_a_stopping_gateway_settles_what_runs_and_takes_no_more(harness: H
         await harness.call("echo", {"text": "x"})
 
 
+@requirement("RUN-taken-up")
 async def test_an_orphan_is_interrupted_unless_it_may_run_again(harness: Harness) -> None:
     gate = Gate()
     gate.go.set()
@@ -451,8 +452,22 @@ async def test_an_orphan_is_interrupted_unless_it_may_run_again(harness: Harness
     changed = orphan(tool_version="another", idempotent=True)
     for call in (once, again, tired, gone, changed):
         await harness.store.write(partial(call_tx.start_call, call))
-    recovery = Recovery(store=harness.store, catalog=harness.catalog, executor=harness.executor, gateway_id="gw_test")
-    assert await recovery.recover() == 5
+    sources_listed = asyncio.Event()
+    recovery = Recovery(
+        store=harness.store,
+        catalog=harness.catalog,
+        executor=harness.executor,
+        verification=verification_of(harness),
+        gateway_id="gw_test",
+        sources_listed=sources_listed,
+    )
+    assert await recovery.recover() == 4, "a tool that is not there may still come"
+    assert await recovery.recover() == 0
+    kept = await harness.store.read(partial(call_tx.get_call, gone.id))
+    assert kept is not None
+    assert kept.status is CallStatus.RUNNING
+    sources_listed.set()
+    assert await recovery.recover() == 1
     repeated = await call_with_status(harness, again.id, CallStatus.COMPLETED)
     assert repeated.attempt == 2
     assert gate.runs == 1

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.transactions import AuditFilter, entries
+from jackfield.audit.types import AuditEntry
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.refusal_transactions import MOST_RECORDS, OTHER
 from jackfield.calls.refusals import LONGEST_ARGUMENTS, WRITE_SECONDS, Refusals
@@ -38,6 +41,15 @@ async def harness(tmp_path: Path) -> AsyncIterator[Harness]:
         yield made
 
 
+def refusals_of(harness: Harness) -> Refusals:
+    """Those of one more gateway on the same store, which writes into the same chain."""
+    return Refusals(harness.store, redactor=Redactor(set), audit=AuditLog("gw_test"), tell=lambda _: None)
+
+
+async def audited(store: Store) -> list[AuditEntry]:
+    return await store.read(partial(entries, AuditFilter(action="call.refused"), limit=1000))
+
+
 async def refused_calls(store: Store) -> list[Call]:
     """Every refused call, in no order: those of one millisecond have none."""
     page = await store.read(partial(call_page, CallFilter(status=(CallStatus.REFUSED,)), limit=1000))
@@ -61,6 +73,26 @@ async def test_each_refusal_is_on_record_with_its_reason_before_the_caller_hears
         assert (last.error and last.error.code, last.count) == (kind.code, 1)
         assert last.finished_at == last.created_at
     assert harness.pipeline.counters.refusals == {"tool_not_found": 1, "invalid_arguments": 1, "forbidden": 1}
+
+
+@requirement("OPS-audit-refused")
+async def test_a_refusal_is_in_the_audit_log_once_a_minute_with_its_reason_and_without_arguments(
+    harness: Harness,
+) -> None:
+    for _ in range(3):
+        with pytest.raises(ToolNotFound):
+            await harness.call("ehco", {"password": "hunter2-secret"}, principal=GUEST)
+    with pytest.raises(Forbidden):
+        await harness.call("echo", principal=READER)
+    calls = {call.tool: call for call in await refused_calls(harness.store)}
+    found = {entry.actor: entry for entry in await audited(harness.store)}
+    assert {actor: entry.subject for actor, entry in found.items()} == {
+        GUEST.name: calls["ehco"].id,
+        READER.name: calls["echo"].id,
+    }
+    refused = found[READER.name].after
+    assert (refused["tool"], refused["source"], refused["code"]) == ("echo", "local", "forbidden")
+    assert "hunter2" not in repr(found)
 
 
 async def test_a_call_that_is_carried_out_leaves_no_refusal(harness: Harness) -> None:
@@ -111,7 +143,7 @@ async def test_a_flood_of_the_same_refusal_is_one_record_and_a_few_writes(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = _counting(harness.store, monkeypatch)
-    refusals, began, times = Refusals(harness.store, redactor=Redactor(set)), time.monotonic(), 100_000
+    refusals, began, times = refusals_of(harness), time.monotonic(), 100_000
     for number in range(times):
         await refusals.record(_request("nothing"), ToolNotFound("None."), find=lambda: None)
         if number % 1_000 == 0:
@@ -120,6 +152,7 @@ async def test_a_flood_of_the_same_refusal_is_one_record_and_a_few_writes(
     calls = await refused_calls(harness.store)
     minutes = 1 + int((time.monotonic() - began) / 60)
     assert len(calls) <= minutes
+    assert len(await audited(harness.store)) == len(calls)
     assert sum(call.count for call in calls) == times
     assert len(written) <= 3 * minutes + (time.monotonic() - began) / WRITE_SECONDS
 
@@ -136,6 +169,7 @@ async def test_a_flood_of_invented_names_is_a_hundred_records(harness: Harness) 
     assert len(calls) <= MOST_RECORDS * minutes
     assert sum(call.count for call in calls) == times
     assert OTHER in {call.tool for call in calls}
+    assert len(await audited(harness.store)) == len(calls)
     assert harness.pipeline.counters.refusals == {"tool_not_found": times}
 
 
@@ -150,7 +184,7 @@ async def test_repeats_are_written_without_anybody_asking_and_at_the_latest_on_t
 
 
 async def test_two_gateways_share_a_record(harness: Harness) -> None:
-    here, there = (Refusals(harness.store, redactor=Redactor(set)) for _ in range(2))
+    here, there = (refusals_of(harness) for _ in range(2))
     for refusals in (here, there, here, there):
         await refusals.record(_request("nothing"), ToolNotFound("None."), find=lambda: None)
     for number in range(MOST_RECORDS + 5):

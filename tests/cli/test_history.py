@@ -7,7 +7,7 @@ import pytest
 from jackfield.cli.history import call_lines, list_lines, timeline
 from jackfield.cli.runs import list_lines as run_list_lines
 from jackfield.cli.runs import run_lines
-from jackfield.sdk import CallError, CallRecord, RunInfo, RunStep
+from jackfield.sdk import CallError, CallRecord, HookNote, RunCall, RunInfo, RunStep
 from tests.requirement import requirement
 
 HOSTILE = "\x1b[2J\u202egone"
@@ -83,6 +83,17 @@ def test_what_a_parked_call_waits_for_is_said() -> None:
     assert "jackfield calls --run run_1" in lines
 
 
+def test_what_hooks_did_is_shown_in_their_order() -> None:
+    hooks = (
+        HookNote(name="check", on="before_call", decision="allow", ms=0.4),
+        HookNote(name="spend", on="before_call", decision="deny", reason="the budget is spent", ms=12.0),
+    )
+    lines = list(call_lines(call(status="refused", hooks=hooks)))
+    [check, spend] = lines[lines.index("hooks") + 1 :][:2]
+    assert check.split() == ["check", "before", "call", "allow", "0.4", "ms"]
+    assert spend.split() == ["spend", "before", "call", "deny", "12", "ms", "the", "budget", "is", "spent"]
+
+
 def test_foreign_text_cannot_drive_the_terminal() -> None:
     hostile = call(
         tool=HOSTILE,
@@ -98,8 +109,10 @@ def test_foreign_text_cannot_drive_the_terminal() -> None:
         decided_at="2026-01-15T10:30:08.000Z",
         source=HOSTILE,
         run_id=HOSTILE,
+        hooks=(HookNote(name=HOSTILE, on=HOSTILE, decision=HOSTILE, reason=HOSTILE),),
     )
     message = {"type": "message", "content": [{"type": "output_text", "text": HOSTILE}]}
+    of_run = RunCall(**{name: getattr(hostile, name) for name in CallRecord.__struct_fields__})
     run = RunInfo(
         id="cycle_1",
         kind="cycle",
@@ -107,9 +120,9 @@ def test_foreign_text_cannot_drive_the_terminal() -> None:
         agent_entity_id=HOSTILE,
         reason=HOSTILE,
         summary=HOSTILE,
-        steps=(RunStep(n=1, items=(message,), calls=(hostile,)),),
+        steps=(RunStep(n=1, items=(message,), calls=(of_run,)),),
         response={"output": [message], "error": {"code": HOSTILE, "message": HOSTILE}},
-        calls=(hostile,),
+        calls=(of_run,),
     )
     shown = [*list_lines([hostile]), *call_lines(hostile), *run_list_lines([run]), *run_lines(run)]
     assert all(line.isprintable() for line in shown)

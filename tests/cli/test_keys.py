@@ -1,24 +1,8 @@
 """`jackfield keys`: what it prints, and what it does not take."""
 
-import pytest
-
-from jackfield.cli.keys import list_lines, new_key_lines, seconds_in
-from jackfield.cli.options import UsageError
+from jackfield.cli.keys import list_lines, new_key_lines
 from jackfield.sdk.keys import KeyInfo
 from tests.requirement import requirement
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("45", 45), ("90s", 90), ("15m", 900), ("12h", 43_200), ("30d", 2_592_000)]
-)
-def test_durations(text: str, seconds: int) -> None:
-    assert seconds_in(text, "--expires") == seconds
-
-
-@pytest.mark.parametrize("text", ["", "soon", "1y", "-1", "1.5h"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(UsageError, match="not a duration"):
-        seconds_in(text, "--expires")
 
 
 @requirement("ID-keys-cli")

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
+from jackfield.calls import transactions as call_tx
 from jackfield.gateway.gateway import Gateway
+from jackfield.model.call import Failed
+from jackfield.programs import transactions as program_tx
 from tests.harness.in_process import in_process_gateway
 from tests.requirement import requirement
+from tests.responses.test_store_away import away
 from tests.waiting import eventually_async
 
 TOOLS = '''
@@ -138,7 +143,7 @@ WRONG = (
     ("return {1, 2}", "bad_result", "not JSON"),
     ("await asyncio.Event().wait()", "program_failed", "never happen"),
     ("await tools.ad(a=1, b=2)", "program_failed", "Did you mean 'add'"),
-    ("await tools.run_program(code='return 1')", "program_failed", "no tool 'run_program'"),
+    ("await tools.run_program(code='return 1')", "program_failed", "cannot run another one"),
     ("import time\ntime.sleep(1)", "program_failed", "asyncio.sleep"),
     ("import sys\nsys.exit()", "program_failed", "return"),
 )
@@ -153,6 +158,9 @@ async def test_what_is_wrong_with_a_program_is_said(tmp_path: Path) -> None:
             assert said in told["error"]["message"], told
 
 
+CHANNEL = "import gc, socket\n[channel] = [one for one in gc.get_objects() if isinstance(one, socket.socket)]\n"
+SEEN_OF_THE_ENVIRONMENT = ["HOME", "LC_CTYPE", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"]
+ASKS_TO_PAY = '{"asks": [{"n": 0, "tool": "pay", "arguments": {"amount": 1}}]}'
 HOSTILE = (
     ("x = 'a' * (1 << 40)", "MemoryError"),
     ("import os\nos.fork()", "Operation not permitted"),
@@ -161,6 +169,17 @@ HOSTILE = (
     ("import threading\nthreading.Thread(target=print).start()", "can't start new thread"),
     ("return open('/etc/shadow').read()", "/etc/shadow"),
     ("import os\nos.kill(os.getpid(), 9)", "process ended"),
+    ("import os\nwhile True:\n    os.fork()", "Operation not permitted"),
+    ("kept = []\nwhile True:\n    kept.append(bytearray(1 << 24))", "MemoryError"),
+    ("open('/etc/mine', 'w')", "Read-only file system"),
+    ("with open('big', 'w') as file:\n    for _ in range(100):\n        file.write('x' * 1_000_000)", "too large"),
+    ("import os\nos.execv('/bin/sh', ['sh'])", "Operation not permitted"),
+    ("return 'x' * (20 << 20)", "more than 16 MB"),
+    ("await tools.add(a='x' * (20 << 20), b=1)", "more than 16 MB"),
+    (f"{CHANNEL}channel.sendall(b'nonsense\\n')\nawait tools.made()", "wrote on its channel"),
+    ("raise ValueError('x' * 1_000_000)", "ValueError: xxx"),
+    ("return '\\ud800'", "not JSON"),
+    ("await asyncio.gather(*(asyncio.sleep(n) for n in range(1, 10_002)))", "more than 10,000 calls and sleeps"),
 )
 
 
@@ -171,6 +190,12 @@ async def test_a_hostile_program_is_confined_and_told(tmp_path: Path) -> None:
             told = await run(client, code)
             assert told["status"] == "failed", told
             assert said in told["error"]["message"], told
+            assert len(told["error"]["message"]) < 10_000
+        probe = f"import os\nreturn [sorted(os.environ), os.listdir('.'), os.path.exists({str(tmp_path)!r})]"
+        assert (await run(client, probe))["result"] == [SEEN_OF_THE_ENVIRONMENT, [], False]
+        forged = f"{CHANNEL}channel.sendall(b'{ASKS_TO_PAY}\\n')\nreturn 2"
+        await run(client, forged, headers=NARROW)
+        assert (await client.get("/api/v1/calls?tool=pay")).json()["calls"] == []
         told = await run(client, "while True:\n    pass", timeout=1)
         assert "computing time" in told["error"]["message"], told
         assert (await run(client, "return 'alive'"))["result"] == "alive"
@@ -179,8 +204,11 @@ async def test_a_hostile_program_is_confined_and_told(tmp_path: Path) -> None:
 @requirement("PROG-HOSTILE")
 async def test_a_flood_of_output_is_cut_and_a_flood_of_calls_refused(tmp_path: Path) -> None:
     async with gateway_with_programs(tmp_path) as (_, client):
-        told = await run(client, "for n in range(100_000):\n    print('x' * 100)\nreturn 'done'")
+        told = await run(client, "for n in range(100_000):\n    print('\\ud800' * 100)\nreturn 'done'")
         assert told["result"] == "done"
+        log = (await client.get(f"/api/runs/prog_{told['call_id']}")).json()["run"]["log"]
+        assert len(log) < 70_000
+        assert "10,034,464 more characters were left out" in log
         code = """
 failed = []
 for n in range(55):
@@ -290,3 +318,85 @@ return await tools.pay(amount=5)
 async def test_without_programs_enabled_there_is_no_such_tool(tmp_path: Path) -> None:
     async with in_process_gateway(tmp_path) as (_, client):
         assert (await run(client, "return 1"))["http"] == 404
+
+
+SLOW = '''
+import asyncio
+
+told = []
+
+
+async def first() -> str:
+    """Answer."""
+    return "first"
+
+
+async def second(after: str) -> str:
+    """Answer, and say what led here."""
+    told.append(after)
+    return f"second after {after}"
+'''
+
+
+@requirement("RUN-told-early")
+async def test_a_call_that_is_cancelled_while_its_outcome_is_written_is_told_as_it_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program had been told the outcome, and asked for its next call: that is not made because of it."""
+    (tmp_path / "tools.py").write_text(SLOW)
+    config = '[programs]\nenabled = true\n[sources.local]\nkind = "files"\npath = "tools.py"\n'
+    code = (
+        "try:\n    after = await tools.first()\n"
+        "except ToolFailed as failure:\n    after = failure.code\n"
+        "return await tools.second(after=after)"
+    )
+    real = program_tx.settle_and_take_step
+    met: list[bool] = []
+
+    def cancelled_just_before(settle: Any, step: Any) -> Any:
+        if not met:
+            met.append(True)
+            yield from call_tx.settle_cancelled(settle.args[0], Failed("cancelled", "Stopped."))
+        return (yield from real(settle, step))
+
+    monkeypatch.setattr(program_tx, "settle_and_take_step", cancelled_just_before)
+    async with in_process_gateway(tmp_path, config) as (_, client):
+        ended = await run(client, code)
+        calls = (await client.get(f"/api/v1/calls?run_id={ended['run_id']}")).json()["calls"]
+    assert met
+    assert (ended["status"], ended["result"]) == ("completed", "second after cancelled")
+    assert {call["tool"]: call["status"] for call in calls if call["tool"] != "run_program"} == {
+        "first": "cancelled",
+        "second": "completed",
+    }
+
+
+@requirement("PROG-CALLS")
+async def test_a_timer_that_is_cancelled_by_another_one_of_the_same_moment_is_no_fault(tmp_path: Path) -> None:
+    code = """
+try:
+    async with asyncio.timeout(0.02):
+        async with asyncio.timeout(0.02):
+            await asyncio.Event().wait()
+except TimeoutError:
+    pass
+try:
+    await asyncio.wait_for(asyncio.sleep(0.02), 0.02)
+except TimeoutError:
+    pass
+return await tools.add(a=1, b=2)
+"""
+    async with gateway_with_programs(tmp_path) as (_, client):
+        assert (await run(client, code))["result"] == 3
+
+
+@requirement("RUN-store-away")
+@pytest.mark.parametrize("name", ["take_step", "end", "read_journal"])
+async def test_a_program_goes_on_when_the_store_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    async with gateway_with_programs(tmp_path) as (_, client):
+        failed = away(monkeypatch, name, times=2)
+        ended = await run(client, "total = await tools.add(a=1, b=2)\nreturn [total, await tools.made()]")
+        assert failed() == 2
+        assert ended["result"] == [3, 1]

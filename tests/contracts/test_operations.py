@@ -11,7 +11,7 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.operation_transactions import Operation
 from jackfield.model.call import Call, CallStatus, Delivery, Failed, FirstReply
 from jackfield.model.ids import new_id
-from jackfield.store import Store
+from jackfield.store import Store, gateways
 
 LEASE = 60_000
 
@@ -45,6 +45,27 @@ async def test_a_call_is_taken_by_one_of_many(store: Store) -> None:
     takes = [store.write(partial(operation_tx.take_operation, call_id, owner="gw_a", lease_ms=LEASE)) for _ in range(8)]
     found = [one for one in await asyncio.gather(*takes) if one is not None]
     assert [(one.call_id, one.epoch, one.begins, one.reference) for one in found] == [(call_id, 1, 1, None)]
+    assert await store.read(partial(call_tx.calls_to_offer, "start")) == []
+
+
+async def test_work_that_no_gateway_has_offered_stays_where_it_is_when_all_gateways_are_dead(store: Store) -> None:
+    call = Call(
+        id=new_id("call"),
+        run_id="run_1",
+        tool="start",
+        source="far",
+        tool_version="1",
+        arguments=Raw(b"{}"),
+        principal="ops",
+        status=CallStatus.RUNNING,
+        owner="gw_a",
+        attempt=1,
+        idempotent=True,
+    )
+    await store.write(partial(call_tx.start_call, call))
+    assert (await store.write(partial(operation_tx.park_operation, call.id, Raw(b"{}"), attempt=1))).moved
+    await store.write(partial(gateways.leave, "gw_a"))
+    assert await store.write(call_tx.release_offers) == []
     assert await store.read(partial(call_tx.calls_to_offer, "start")) == []
 
 

@@ -13,6 +13,8 @@ from jackfield.catalog.transactions import (
     get_pin,
     pin_digests,
     put_pins,
+    refuse_definitions,
+    refused_definitions,
     take_names,
     tool_names,
 )
@@ -36,6 +38,19 @@ async def test_an_accepted_change_takes_the_pins_place(store: Store) -> None:
     await store.write(partial(put_pins, [CHANGED]))
     assert await store.read(partial(get_pin, "acme", "a")) == CHANGED
     assert await store.read(pin_digests) == {("acme", "a"): "d2"}
+
+
+async def test_a_refused_definition_is_kept_beside_the_pin_until_one_is_accepted(store: Store) -> None:
+    await store.write(partial(add_pins, [FIRST]))
+    await store.write(partial(refuse_definitions, {("acme", "a"): "d2", ("acme", "new"): "d3"}, refused_by="ops"))
+    refused = await store.read(refused_definitions)
+    assert {one: (row.digest, row.refused_by) for one, row in refused.items()} == {
+        ("acme", "a"): ("d2", "ops"),
+        ("acme", "new"): ("d3", "ops"),
+    }
+    assert await store.read(partial(get_pin, "acme", "a")) == FIRST
+    await store.write(partial(put_pins, [CHANGED]))
+    assert list(await store.read(refused_definitions)) == [("acme", "new")]
 
 
 async def test_names_are_kept_as_they_are_whatever_they_hold(store: Store) -> None:

@@ -2,14 +2,18 @@
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from jackfield.calls import transactions as call_tx
+from jackfield.calls.transactions import Moved
 from jackfield.gateway.retention import prune
-from jackfield.model.call import done
+from jackfield.model.call import Call, Failed, done
 from jackfield.model.ids import new_id
+from jackfield.programs import transactions as program_tx
 from jackfield.runs import transactions as run_tx
 from jackfield.runs.transactions import Kind, Run, Tokens
 from jackfield.store import Store
-from jackfield.store.scripts import READY_TOPIC
+from jackfield.store.scripts import READY_TOPIC, Script
 from tests.requirement import requirement
 from tests.store.calls import a_call, a_pending_call
 from tests.store.cycles import run
@@ -100,3 +104,55 @@ async def test_pruning_leaves_runs_that_are_not_over_and_their_calls(store: Stor
     await store.write(partial(run_tx.end, held, status="done"))
     await prune(store, keep_days=1)
     assert await store.read(partial(call_tx.get_call, LONG_AGO)) is None
+
+
+async def _began(store: Store) -> tuple[Run, str]:
+    """A run that this gateway executes, and its running call."""
+    held, call = await begun(store), a_call()
+    assert await store.write(partial(run_tx.take_step, held, n=0, message="{}", calls=[call])) is not None
+    return held, call.id
+
+
+def _both(run: Run, call_id: str, *, then: str, large_result: int) -> Script[tuple[Moved, tuple[Call, ...] | None]]:
+    settle = partial(call_tx.settle_executed, call_id, done(1), attempt=1, duration_ms=1.0, large_result=large_result)
+    step = partial(run_tx.take_step, run, n=1, message="{}", calls=[a_call(id=then)])
+    return program_tx.settle_and_take_step(settle, step)
+
+
+@requirement("RUN-told-early")
+async def test_an_outcome_and_the_step_that_followed_from_it_are_written_together(store: Store) -> None:
+    held, call_id = await _began(store)
+    then = new_id("call")
+    moved, written = await store.write(partial(_both, held, call_id, then=then, large_result=store.large_result))
+    assert moved.moved
+    assert written is not None
+    journal = await store.read(partial(run_tx.read_journal, held.id))
+    assert journal is not None
+    assert [[call.status.value for call in step.calls] for step in journal.steps] == [["completed"], ["running"]]
+    assert (journal.steps[0].calls[0].answer, journal.run.awaited) == (1, 1)
+
+
+@requirement("RUN-told-early")
+async def test_a_step_that_followed_from_an_outcome_that_is_not_so_is_not_written(store: Store) -> None:
+    held, call_id = await _began(store)
+    stopped = partial(call_tx.settle_cancelled, call_id, Failed("cancelled", "Stopped."))
+    assert (await store.write(stopped)).moved
+    then = new_id("call")
+    moved, written = await store.write(partial(_both, held, call_id, then=then, large_result=store.large_result))
+    assert not moved.moved
+    assert written is None
+    journal = await store.read(partial(run_tx.read_journal, held.id))
+    assert journal is not None
+    assert len(journal.steps) == 1
+    assert await store.read(partial(call_tx.get_call, then)) is None
+
+
+@requirement("RUN-told-early")
+async def test_of_a_run_that_another_has_only_the_outcome_is_written(store: Store) -> None:
+    held, call_id = await _began(store)
+    fenced = replace(held, epoch=held.epoch - 1)
+    moved, written = await store.write(
+        partial(_both, fenced, call_id, then=new_id("call"), large_result=store.large_result)
+    )
+    assert moved.moved
+    assert written is None

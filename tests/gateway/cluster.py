@@ -1,6 +1,6 @@
 """Two gateways on one PostgreSQL database, in the test's own process."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,9 @@ Side = tuple[Gateway, httpx2.AsyncClient]
 
 
 @asynccontextmanager
-async def two_gateways(folder: Path, postgres_url: str, config: str, **files: str) -> AsyncIterator[tuple[Side, Side]]:
+async def two_gateways(
+    folder: Path, postgres_url: str, config: str, *, environment: Mapping[str, str] | None = None, **files: str
+) -> AsyncIterator[tuple[Side, Side]]:
     """Both with the same config and files, each in a folder of its own."""
     async with AsyncExitStack() as stack:
         sides: list[Side] = []
@@ -24,7 +26,8 @@ async def two_gateways(folder: Path, postgres_url: str, config: str, **files: st
             for file, text in files.items():
                 (place / f"{file}.py").write_text(text)
             (place / "jackfield.toml").write_text(f'store = {{ url = "{postgres_url}" }}\n{config}')
-            settings = load_settings(place / "jackfield.toml", environment={"JACKFIELD_ADMIN_KEY": KEY})
+            variables = {"JACKFIELD_ADMIN_KEY": KEY, **(environment or {})}
+            settings = load_settings(place / "jackfield.toml", environment=variables)
             gateway = await stack.enter_async_context(Gateway(settings))
             sides.append((gateway, await stack.enter_async_context(client_of(gateway))))
         yield sides[0], sides[1]

@@ -251,10 +251,45 @@ async def test_a_reload_is_in_the_audit_log(tmp_path: Path) -> None:
         await reload(client, tmp_path, "[[[", status=409)
         (tmp_path / "jackfield.toml").write_text("")
         await gateway.reloader.reload("a test")
+        await gateway.reloader.reload("a test that changed nothing")
         page = (await client.get("/api/v1/audit", params={"action": "config.reloaded"})).json()
+        assert len(page["audit"]) == 2
         told = {entry["actor"]: (entry["subject"], entry["after"]) for entry in page["audit"]}
         none: dict[str, list[str]] = {"added": [], "removed": [], "changed": [], "restart_needed": []}
         assert told == {
             "admin": ("jackfield.toml", {**none, "added": ["groups.some"]}),
             f"gateway:{gateway.id}": ("jackfield.toml", {**none, "removed": ["groups.some"]}),
         }
+
+
+@requirement("CONSOLE-config-origins")
+async def test_the_config_in_force_is_shown_with_origins_to_administrators(tmp_path: Path) -> None:
+    project(tmp_path)
+    config = BASE + '[auth.keys.reader]\nkey = "key-of-the-reader"\nscopes = ["read"]\n'
+    async with in_process_gateway(tmp_path, config) as (_, client):
+        await client.put("/api/v1/groups/mine", json={"tools": ["one"]})
+        made = await client.post("/api/v1/keys", json={"name": "ci", "scopes": ["read"]})
+        assert made.status_code == 201
+        model = {"name": "m", "provider": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
+        made = await client.post("/api/v1/models", json={**model, "api_key": "written-out-0123456789"})
+        assert made.status_code == 201, made.text
+        server = {"name": "s", "url": "https://s.example/mcp", "headers": {"X-Key": "written-out-of-an-agent"}}
+        agent = {"id": "ada", "model": "m", "mcp": {"servers": [server]}}
+        made = await client.post("/api/agents", json=agent)
+        assert made.status_code == 201, made.text
+        record = (await client.get("/api/v1/config")).json()
+        values = {one["key"]: one for one in record["values"]}
+        assert record["path"].endswith("jackfield.toml")
+        assert (values["sources.first.kind"]["value"], values["sources.first.kind"]["origin"]) == ("files", "file")
+        assert (values["groups.mine.tools"]["value"], values["groups.mine.tools"]["origin"]) == (["one"], "api")
+        assert values["auth.keys.ci.scopes"]["origin"] == "api"
+        assert values["models.m.model"]["origin"] == "api"
+        assert values["auth.keys.reader.key"]["value"] == "[redacted]"
+        assert (values["agents.ada.model"]["value"], values["agents.ada.model"]["origin"]) == ("m", "api")
+        for secret in ("key-of-the-reader", "written-out-0123456789", "written-out-of-an-agent"):
+            assert secret not in (await client.get("/api/v1/config")).text
+        (tmp_path / "jackfield.toml").write_text("[[[")
+        assert (await client.post("/api/v1/config/reload")).status_code == 409
+        assert "is not valid TOML" in (await client.get("/api/v1/config")).json()["error"]
+        refused = await client.get("/api/v1/config", headers={"x-api-key": "key-of-the-reader"})
+        assert refused.status_code == 403

@@ -103,6 +103,30 @@ async def test_a_tool_that_is_off_is_not_offered_and_refused_with_the_reason(sce
     assert (await client.get("/api/v1/switches")).json()["switches"] == []
 
 
+@requirement("OPS-switches", "OPS-REFUSAL-recorded")
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [("tool/greet", "disabled", "Tool"), ("source/local", "disabled", "Source"), ("key/guest", "key_disabled", "Key")],
+)
+async def test_a_call_that_a_switch_refuses_is_on_record_with_the_reason(
+    scene: Scene, what: str, code: str, said: str
+) -> None:
+    gateway, client = scene
+    await switch(client, what, on=False, reason="it greets the wrong people.")
+    assert [(await execute(client)).status_code for _ in range(2)] == [403, 403]
+    await gateway.pipeline.write_refusals()
+    (call,) = (await client.get("/api/v1/calls", params={"status": "refused"})).json()["calls"]
+    assert (call["tool"], call["principal"], call["count"]) == ("greet", "guest", 2)
+    assert call["error"]["code"] == code
+    name = what.partition("/")[2]
+    assert call["error"]["message"].startswith(
+        f"{said} '{name}' is switched off for everybody: it greets the wrong people."
+    )
+    (entry,) = (await client.get("/api/v1/audit", params={"action": "call.refused"})).json()["audit"]
+    assert (entry["actor"], entry["subject"], entry["after"]["code"]) == ("guest", call["id"], code)
+    assert gateway.pipeline.counters.refusals == {code: 2}
+
+
 @requirement("OPS-switches")
 async def test_who_switched_what_is_in_the_audit_log(scene: Scene) -> None:
     _, client = scene

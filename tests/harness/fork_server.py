@@ -20,6 +20,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -32,6 +33,13 @@ MOST_FILES = 1 << 16
 NUMBER = struct.Struct("q")
 # What an interpreter reads only when it starts.
 READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG")
+
+# The gateway, and what uvicorn imports when it starts one.
+ALSO_IMPORTED = (
+    "jackfield.gateway.server",
+    "uvicorn.protocols.http.httptools_impl",
+    "uvicorn.protocols.websockets.websockets_sansio_impl",
+)
 
 
 class Process(Protocol):
@@ -187,14 +195,24 @@ def _become(request: Request, files: list[int]) -> None:
 
 def _import_all() -> None:
     commands = importlib.import_module("jackfield.cli")
-    for module in pkgutil.iter_modules(commands.__path__):
-        if not module.name.startswith("__"):
-            importlib.import_module(f"jackfield.cli.{module.name}")
-    importlib.import_module("jackfield.gateway.server")
+    for command in pkgutil.iter_modules(commands.__path__):
+        if not command.name.startswith("__"):
+            importlib.import_module(f"jackfield.cli.{command.name}")
+    for module in ALSO_IMPORTED:
+        importlib.import_module(module)
     threads = list(Path("/proc/self/task").iterdir())
     assert len(threads) == 1, "a process with threads cannot be forked safely"
     gc.collect()
     gc.freeze()
+
+
+def _end(code: int) -> None:
+    """End as an interpreter does, but leave the memory to the system: freeing it would copy what all forks share."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def main() -> int:
@@ -205,6 +223,7 @@ def main() -> int:
         return 0
     _become(*asked)
     code: int = importlib.import_module("jackfield.cli.main").main()
+    _end(code)
     return code
 
 

@@ -18,6 +18,7 @@ DISCRETION = Sanitizer(lambda: ["s3cret-value", "abc"], (Path("/srv/gw"), Path("
         ("open(/etc/ssl/) failed", "open(…/ssl) failed"),
         ("~/.ssh/id is not for you", "…/id is not for you"),
         ("https://acme.example/api/v1 answered 503.", "https://acme.example/api/v1 answered 503."),
+        ("See GET /readyz. Set it (PUT /api/v1/secrets/A).", "See GET /readyz. Set it (PUT /api/v1/secrets/A)."),
         ("Use one and / or the other.", "Use one and / or the other."),
         ("acme said s3cret-value is wrong", "acme said [redacted] is wrong"),
         ("an abc word", "an abc word"),

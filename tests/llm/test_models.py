@@ -13,10 +13,12 @@ from jackfield.errors import ConfigError
 from jackfield.llm import ModelNotFound, Models, ScriptedCall, ScriptedFailure, ScriptedModel, ScriptTurn, When
 from jackfield.llm.openai import OpenAIModel
 from jackfield.llm.script import Script
-from jackfield.llm.types import OpenAIOptions, ScriptedOptions
+from jackfield.llm.types import OpenAIOptions, Price, ScriptedOptions
+from jackfield.model.items import InputTokens, Usage
 from jackfield.outgoing import Outgoing
 from jackfield.settings import load_settings
 from tests.llm.chat_server import FINE, ChatServer, step
+from tests.requirement import requirement
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
 OPENAI = {"provider": "openai", "model": "tiny", "base_url": "http://127.0.0.1:9/v1"}
@@ -64,6 +66,22 @@ async def test_a_model_is_the_same_for_all_who_ask(tmp_path: Path, outgoing: Out
     assert isinstance(first, OpenAIModel)
     assert all(model is first for model in others)
     await models.close()
+
+
+@requirement("RUN-SHOWN")
+async def test_a_model_has_a_price_where_the_operator_says_so(tmp_path: Path, outgoing: Outgoing) -> None:
+    models = opened(
+        {"a": {**OPENAI, "price": {"input": 2, "output": 10, "cached": 0.5}}, "b": OPENAI}, tmp_path, outgoing
+    )
+    price = models.price_of("a")
+    assert price is not None
+    read = Usage(input_tokens=1_000, output_tokens=100, input_tokens_details=InputTokens(cached_tokens=400))
+    assert price.of(read) == pytest.approx((600 * 2 + 400 * 0.5 + 100 * 10) / 1e6)
+    assert Price(input=2, output=10).of(read) == pytest.approx((1_000 * 2 + 100 * 10) / 1e6)
+    assert models.price_of("b") is models.price_of("nobody") is None
+    for wrong in ({"input": 2}, {"input": -1, "output": 1}, {"input": 1, "output": 1, "currency": "EUR"}, 3):
+        with pytest.raises(ConfigError, match=r"models\.a\.price"):
+            opened({"a": {**OPENAI, "price": wrong}}, tmp_path, outgoing)
 
 
 async def test_a_name_that_nobody_has_is_refused_with_those_that_are(tmp_path: Path, outgoing: Outgoing) -> None:

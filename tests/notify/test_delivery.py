@@ -48,6 +48,23 @@ async def call(client: httpx2.AsyncClient, tool: str, **arguments: Any) -> str:
     return str(answer.json()["call_id"])
 
 
+@requirement("OPS-notify-where")
+async def test_a_target_is_told_of_what_fits_all_of_its_globs(tmp_path: Path) -> None:
+    with receiving() as receiver:
+        wanted = {"tool": '{ tool = "pa*" }', "list": '{ tool = ["x", "confirm"], source = "ext*" }'}
+        wanted |= {"elsewhere": '{ tool = "*", source = "local" }', "agents": '{ agent = "*" }'}
+        events = '"call.pending", "call.pending_approval"'
+        targets = [target(receiver, name, on=events, more=f"where = {where}") for name, where in wanted.items()]
+        async with in_process_gateway(tmp_path, TOOLS + "".join(targets) + target(receiver, "all", on=events)) as made:
+            for tool in ("confirm", "pay"):
+                await call(made[1], tool)
+            await eventually_async(lambda: len(receiver.of("/all")) == 2 and len(receiver.taken) == 4)
+            written = (await made[1].get("/api/v1/notifications")).json()["notifications"]
+    told = {name: [one.content["data"]["tool"] for one in receiver.of(f"/{name}")] for name in (*wanted, "all")}
+    assert told == {"tool": ["pay"], "list": ["confirm"], "elsewhere": [], "agents": [], "all": ["confirm", "pay"]}
+    assert len(written) == 4, "nothing else is to be told"
+
+
 @requirement("OPS-webhook-format")
 async def test_a_webhook_is_signed_and_says_type_time_and_data(tmp_path: Path) -> None:
     with receiving() as receiver:

@@ -101,6 +101,9 @@ class FakeEngine:
         del response_id, principal
         return request
 
+    async def check(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> None:
+        del request, principal, history
+
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         del principal
         return len(history) + len(request.input)

@@ -112,8 +112,10 @@ class Stage:
             **fields,
         )
         executor = ToolExecutor(plan, pipeline=self.harness.pipeline, store=self.harness.store, emit=self.told.append)
-        self.ended = await Loop(plan, executor=executor, emit=self.told.append).run()
-        return self.ended
+        ended = await Loop(plan, executor=executor, emit=self.told.append).run()
+        assert isinstance(ended, events.Ended)
+        self.ended = ended
+        return ended
 
     @property
     def output(self) -> list[Item]:

@@ -52,8 +52,10 @@ async def test_a_run_that_is_not_there_is_said_at_once(scripted: ScriptedGateway
         await anext(client.runs.stream("cycle_1"))
 
 
-async def test_a_response_is_cancelled_and_its_run_returned(scripted: ScriptedGateway, client: Client) -> None:
-    scripted.on("/v1/responses/resp_1/cancel", says({"id": "resp_1", "status": "cancelled"}))
-    run = {"id": "resp_1", "kind": "response", "status": "cancelled"}
-    scripted.on("/api/runs/resp_1", says({"run": run}))
-    assert (await client.runs.cancel("resp_1")).status == "cancelled"
+async def test_a_run_is_cancelled_and_resumed(scripted: ScriptedGateway, client: Client) -> None:
+    run = {"id": "resp_1", "kind": "response", "status": "cancelled", "parked_since": None, "actions": ["resume"]}
+    scripted.on("/api/runs/resp_1/cancel", says({"run": run}))
+    cancelled = await client.runs.cancel("resp_1")
+    assert (cancelled.status, cancelled.actions, cancelled.is_over) == ("cancelled", ("resume",), True)
+    scripted.on("/api/runs/resp_1/resume", says({"run": {**run, "status": "queued"}}))
+    assert (await client.runs.resume("resp_1")).status == "queued"

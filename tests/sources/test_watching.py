@@ -8,6 +8,7 @@ import pytest
 
 from jackfield.sources import watching
 from jackfield.sources.watching import Globs
+from tests.requirement import requirement
 from tests.sources.toolbox import Toolbox
 from tests.waiting import Stopwatch, eventually_async
 
@@ -63,6 +64,23 @@ async def test_new_edited_and_deleted_files_are_seen_in_time(opened: Opener, tmp
     await until(toolbox, ["three"])
     path.unlink()
     await until(toolbox, [])
+
+
+@requirement("OPS-sources-restart-follows")
+async def test_files_are_followed_after_the_source_was_closed_and_opened_again(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    toolbox = await opened()
+    toolbox.write("a.py", "count = 0\n\n\ndef one():\n    global count\n    count += 1\n    return count\n")
+    await until(toolbox, ["one"])
+    assert [await toolbox.call("one"), await toolbox.call("one")] == [1, 2]
+
+    await toolbox.source.close()
+    await toolbox.source.open()
+    await toolbox.refresh()
+    assert await toolbox.call("one") == 1
+
+    toolbox.write("b.py", "def two(): ...")
+    await until(toolbox, ["one", "two"])
 
 
 async def test_a_folder_that_is_made_later_or_made_again_is_seen(opened: Opener) -> None:

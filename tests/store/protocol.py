@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 FINAL = frozenset({"completed", "failed", "rejected", "expired", "cancelled"})
 LEASE_MS = 15_000
+VERIFY_MS = 30_000
 OVERDUE_MS = 15_000
+MOST_VERIFICATIONS = 3
 GONE_MS = 10_000
 
 
@@ -54,10 +56,20 @@ class Row(Struct, frozen=True, kw_only=True):
     """Which attempt came to that, last."""
     since: int | None = None
     """When it began to, last."""
+    verify: str | None = None
+    """Who can say whether it took effect."""
+    verifying: str | None = None
+    """Why that is asked: `interrupted` or `timeout`."""
+    verifications: int = 0
+    """How often it was."""
 
     @property
     def is_open_to_answers(self) -> bool:
         return self.status in {"waiting", "pending"}
+
+    @property
+    def may_be_verified(self) -> bool:
+        return self.verify is not None and self.verifications < MOST_VERIFICATIONS
 
     @property
     def may_change_hands(self) -> bool:
@@ -185,7 +197,8 @@ def expire(world: World, row: Row) -> Next:
 
 
 def overdue(world: World, row: Row) -> Next:
-    return _settle(world, row, "failed", "failed:timeout") if is_overdue(world, row) else None
+    is_lost = is_overdue(world, row) and not row.may_be_verified
+    return _settle(world, row, "failed", "failed:timeout") if is_lost else None
 
 
 def flip(world: World, row: Row) -> Next:
@@ -255,9 +268,23 @@ def claim(world: World, row: Row, *, owner: str) -> Next:
 
 def reclaim(world: World, row: Row, *, owner: str, seen: int) -> Next:
     """T6"""
-    if row.status != "running" or row.attempt != seen:
+    if row.status != "running" or row.attempt != seen or row.verifying is not None:
         return None
     return world.with_row(replace(row, attempt=seen + 1, owner=owner, deadline=world.now + row.timeout))
+
+
+def verify(world: World, row: Row, *, owner: str, seen: int, why: str) -> Next:
+    """T15, after its executor's timer or after its executor: whoever does this asks whether it took effect."""
+    if row.status != "running" or row.attempt != seen or seen < 1 or not row.may_be_verified:
+        return None
+    asked = replace(row, attempt=seen + 1, owner=owner, deadline=world.now + VERIFY_MS)
+    return world.with_row(replace(asked, verifying=row.verifying or why, verifications=row.verifications + 1))
+
+
+def verify_late(world: World, row: Row, *, owner: str, seen: int, why: str) -> Next:
+    """T15 by the sweeper: its executor lives and did not keep its own deadline."""
+    late = row.deadline is not None and row.deadline + OVERDUE_MS <= world.now
+    return verify(world, row, owner=owner, seen=seen, why=why) if late else None
 
 
 def park(world: World, row: Row, *, owner: str, attempt: int) -> Next:
@@ -351,6 +378,8 @@ CALL_MOVES: dict[str, Rule] = {
         approve_to_wait,
         claim,
         reclaim,
+        verify,
+        verify_late,
         park,
         park_operation,
         park_for_login,

@@ -33,7 +33,7 @@ from jackfield.store.scripts import Row as StoredRow
 from jackfield.store.scripts import Script, Sql
 from jackfield.store.sqlite import SqliteStore
 from tests.store.cycles import known
-from tests.store.protocol import Cycle, Event, Lease, Row
+from tests.store.protocol import VERIFY_MS, Cycle, Event, Lease, Row
 
 EPOCH = 1_000_000
 AGENTS = ("ada", "bob")
@@ -222,6 +222,12 @@ PLAYERS: dict[str, Player] = {
     ),
     "claim": lambda store, id_, owner: store.write(partial(call_tx.claim, id_, owner=owner)),
     "reclaim": lambda store, id_, owner, seen: store.write(partial(call_tx.reclaim, id_, owner=owner, seen=seen)),
+    "verify": lambda store, id_, owner, seen, why: store.write(
+        partial(call_tx.take_to_verify, id_, owner=owner, seen=seen, why=why, left_ms=VERIFY_MS)
+    ),
+    "verify_late": lambda store, id_, owner, seen, why: store.write(
+        partial(call_tx.take_to_verify, id_, owner=owner, seen=seen, why=why, left_ms=VERIFY_MS, is_late=True)
+    ),
     "park": lambda store, id_, owner, attempt: _parked(store, id_, owner=owner, attempt=attempt),
     "park_operation": lambda store, id_, attempt: store.write(
         partial(operation_tx.park_operation, id_, Raw(b"{}"), attempt=attempt)
@@ -291,6 +297,7 @@ def to_call(row: Row) -> Call:
         delivery=Delivery(row.delivery) if row.delivery else None,
         first_reply=FirstReply(row.first_reply) if row.first_reply else None,
         idempotent=row.idempotent,
+        verify=row.verify,
         attempt=row.attempt,
         owner=row.owner,
         waiter=row.waiter,
@@ -333,6 +340,9 @@ def from_store(stored: StoredRow) -> Row:
         logins=0 if call.login is None else call.login.times,
         last_attempt=stored["login_attempt"],
         since=stored["login_since"],
+        verify=call.verify,
+        verifying=call.verifying,
+        verifications=call.verifications,
     )
 
 

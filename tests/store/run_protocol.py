@@ -118,7 +118,7 @@ def resume(world: RunWorld, name: str) -> Next:
     if run.status != "failed" or not run.has_request:
         return None
     status = "parked" if run.awaited else "ready"
-    return world.with_run(name, replace(run, status=status, tries=1, stop_wanted=False))
+    return world.with_run(name, replace(run, status=status, owner=None, tries=1, stop_wanted=False))
 
 
 def want_stopped(world: RunWorld, name: str) -> Next:

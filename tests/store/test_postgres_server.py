@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
+import msgspec
 import pytest
 
 from jackfield.calls import transactions as call_tx
@@ -18,8 +19,9 @@ from jackfield.store import open_store, postgres_batches
 from jackfield.store import postgres_server as reaching
 from jackfield.store.postgres import PostgresStore
 from jackfield.store.postgres_server import WORDS
-from jackfield.store.scripts import load_statements
+from jackfield.store.scripts import load_migrations, load_statements
 from tests.postgres import PASSWORD, PostgresServer
+from tests.requirement import requirement
 from tests.store.calls import a_call, a_waiting_call, decoded
 from tests.store.shared_postgres import kept_ids, opened, until_waiting, writers_held
 from tests.waiting import TIMEOUT, Stopwatch
@@ -196,6 +198,53 @@ async def test_a_database_of_a_newer_version_is_left_alone(
     with pytest.raises(ConfigError, match="newer Jackfield"):
         await PostgresStore(postgres_server.url(empty_database)).open()
     assert postgres_server.run("SELECT to_regclass('calls') IS NULL", database=empty_database) == "t"
+
+
+def one_more_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on stores are of a version whose schema has a table more."""
+    ours = load_migrations(reaching.SCHEMA_WORDS)
+    more = msgspec.structs.replace(
+        ours[-1], number=ours[-1].number + 1, name="more", sql="CREATE TABLE more (id BIGINT)"
+    )
+    monkeypatch.setattr(reaching, "load_migrations", lambda _words: (*ours, more))
+
+
+@requirement("OPS-rolling-upgrade")
+async def test_a_newer_version_changes_nothing_while_an_older_gateway_runs(
+    postgres_server: PostgresServer, empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres_server.url(empty_database)
+    async with opened(url) as older:
+        await older.write(partial(gateway_tx.enter, "gw_old", is_shared=older.is_shared))
+        one_more_migration(monkeypatch)
+        newer = asyncio.create_task(PostgresStore(url).open())
+        while not newer.done():
+            assert await older.write(partial(gateway_tx.beat, "gw_old"))
+            await asyncio.wait([newer], timeout=0.05)
+        with pytest.raises(ConfigError, match=r"in use by 1 gateway of an older Jackfield.*Nothing was changed"):
+            await newer
+        assert postgres_server.run("SELECT to_regclass('more') IS NULL", database=empty_database) == "t"
+        assert (await older.write(partial(call_tx.start_call, a_call()))).fresh
+
+        await older.write(partial(gateway_tx.leave, "gw_old"))
+        async with opened(url):
+            assert postgres_server.run("SELECT to_regclass('more') IS NULL", database=empty_database) == "f"
+
+
+@requirement("OPS-rolling-upgrade")
+async def test_a_newer_version_waits_until_the_lease_of_a_killed_gateway_is_over(
+    postgres_server: PostgresServer, empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres_server.url(empty_database)
+    async with opened(url) as older:
+        await older.write(partial(gateway_tx.enter, "gw_killed", is_shared=older.is_shared))
+    one_more_migration(monkeypatch)
+    lease = "extract(epoch FROM clock_timestamp()) * 1000 + 700"
+    postgres_server.run(f"UPDATE gateways SET alive_until = {lease}", database=empty_database)
+    async with opened(url):
+        over = "SELECT bool_and(alive_until < extract(epoch FROM clock_timestamp()) * 1000) FROM gateways"
+        assert postgres_server.run(over, database=empty_database) == "t"
+        assert postgres_server.run("SELECT to_regclass('more') IS NULL", database=empty_database) == "f"
 
 
 async def test_a_schema_named_in_the_url_is_used_and_has_its_own_wake_ups(

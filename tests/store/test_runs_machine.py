@@ -268,9 +268,13 @@ RARE = [
 @pytest.mark.parametrize(
     ("statement", "guard", "instead"),
     [
-        ("hold_run", "AND epoch = ?", "AND ? IS NOT NULL"),
-        ("hold_run", "AND status = 'open'", ""),
-        ("park_run", "CASE WHEN awaited = 0 THEN 'ready' ELSE 'parked' END", "'parked'"),
+        ("note_step", "AND epoch = ?", "AND ? IS NOT NULL"),
+        ("note_step", "AND status = 'open'", ""),
+        (
+            "park_run",
+            "CASE WHEN awaited = 0 AND ? = 0 THEN 'ready' ELSE 'parked' END",
+            "CASE WHEN ? = 0 THEN 'parked' ELSE 'parked' END",
+        ),
         ("end_run", "AND epoch = ?", "AND ? IS NOT NULL"),
         ("take_over_run", "AND epoch = ?", "AND ? IS NOT NULL"),
         ("take_over_run", "AND gateways.dead = 0", ""),

@@ -18,6 +18,7 @@ from typing import Any
 from agents import (  # type: ignore[import-not-found]
     Agent,
     HostedMCPTool,
+    ModelSettings,
     OpenAIResponsesModel,
     Runner,
     function_tool,
@@ -71,12 +72,26 @@ async def outcome(agent: Any, said: str, *, is_streamed: bool = False) -> dict[s
     return {"says": result.final_output, "items": [item.type for item in result.new_items], "deltas": deltas}
 
 
+async def allowed_elsewhere(client: AsyncOpenAI, run: Any) -> Any:
+    """The run, while somebody allows what waits, in a console for example."""
+    running = asyncio.create_task(run)
+    while not running.done():
+        await asyncio.sleep(0.05)
+        waiting: Any = await client.get("../api/v1/calls?status=pending_approval", cast_to=object)
+        for call in waiting["calls"]:
+            await client.post(f"../api/v1/calls/{call['id']}/approve", cast_to=object, body={})
+    return await running
+
+
 async def main(url: str, key: str, model: str) -> dict[str, Any]:
     set_tracing_disabled(disabled=True)
     client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
 
-    def agent(*tools: Any) -> Any:
-        return Agent(name="tester", model=OpenAIResponsesModel(model=model, openai_client=client), tools=list(tools))
+    def agent(*tools: Any, **more: Any) -> Any:
+        answering = OpenAIResponsesModel(model=model, openai_client=client)
+        return Agent(name="tester", model=answering, tools=list(tools), **more)
+
+    later = {"model_settings": ModelSettings(extra_args={"background": True})}
 
     guarded = {"config": {"require_approval": "always"}}
     runs = {
@@ -90,6 +105,10 @@ async def main(url: str, key: str, model: str) -> dict[str, Any]:
         "asked by the request": outcome(agent(catalog(on_approval_request=allow, **guarded)), "add 2 and 40"),
         "mixed": outcome(agent(catalog(), locate), "add and locate"),
         "mixed streamed": outcome(agent(catalog(), locate), "add and locate", is_streamed=True),
+        "background": outcome(agent(catalog(), **later), "add 2 and 40", is_streamed=True),
+        "parked": allowed_elsewhere(
+            client, outcome(agent(catalog(on_approval_request=allow), **later), "pay", is_streamed=True)
+        ),
     }
     done = dict(zip(runs, [await run for run in runs.values()], strict=True))
     return {"version": version("openai-agents"), "asked": ASKED, "runs": done}

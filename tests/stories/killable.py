@@ -32,6 +32,7 @@ kind = "files"
 path = "tools/*.py"
 tools.hold_again.metadata = { idempotent = true }
 tools.charge.metadata = { requires_approval = true }
+tools.pay.metadata = { verify = "was_it_paid" }
 
 [[tools]]
 name = "ask"
@@ -91,6 +92,23 @@ async def hold_again() -> str:
 def add(a: int, b: int) -> int:
     """Take a moment."""
     return a + b
+
+
+async def pay(order: int, at_once: bool) -> str:
+    """Pay at once or never, and never answer."""
+    if at_once:
+        _begin(f"paid-{order}")
+    _begin(f"held-{order}")
+    await asyncio.sleep(60)
+    return "answered"
+
+
+async def was_it_paid(call_id: str, arguments: dict) -> dict:
+    """Say it, but take long the first time."""
+    if _begin(f"asked-{arguments['order']}") == 1:
+        await asyncio.sleep(60)
+    times = STARTS.read_text().split().count(f"paid-{arguments['order']}")
+    return {"happened": True, "result": {"times": times, "call": call_id}} if times else {"happened": False}
 
 
 def charge(amount: int) -> int:

@@ -87,12 +87,12 @@ async def test_a_cycle_is_followed_live_call_by_call_to_its_end(client: Client, 
     stream = client.runs.stream(run_id)
     async with asyncio.timeout(WITHIN):
         assert (await anext(stream)).type == "connected"
-        seen = [await anext(stream) for _ in range(7)]
+        seen = [await anext(stream) for _ in range(8)]
     started = [(event.type, event.tool_name) for event in seen]
-    assert started[:2] == [("tool.started", "slow"), ("tool.ready", "slow")]
+    assert started[:3] == [("step.done", None), ("tool.started", "slow"), ("tool.ready", "slow")]
     assert ("tool.ready", "confirmAction") in started
     assert ("tool.done", "slow") not in started  # it waits for the gate
-    assert seen[1].args == {"gate": str(gate)}
+    assert seen[2].args == {"gate": str(gate)}
     gate.touch()
     rest = await the_rest(stream)
     told = [(event.type, event.tool_name) for event in [*seen, *rest]]
@@ -104,6 +104,7 @@ async def test_a_cycle_is_followed_live_call_by_call_to_its_end(client: Client, 
     again = await the_rest(client.runs.stream(run_id))
     assert [(event.type, event.tool_name) for event in again] == [
         ("connected", None),
+        ("step.done", None),
         ("tool.started", "slow"),
         ("tool.ready", "slow"),
         ("tool.done", "slow"),
@@ -112,6 +113,7 @@ async def test_a_cycle_is_followed_live_call_by_call_to_its_end(client: Client, 
         ("tool.error", "boom"),
         ("tool.started", "confirmAction"),
         ("tool.ready", "confirmAction"),
+        ("step.done", None),
         ("run.completed", None),
     ]
 
@@ -124,7 +126,8 @@ async def test_a_cycle_is_shown_with_its_events_steps_calls_and_usage(client: Cl
     run = await client.runs.get(run_id)
     assert (run.kind, run.status, run.agent_entity_id, run.summary) == ("cycle", "completed", "ada", "That was slow.")
     assert [(event.type, event.data["payload"]) for event in run.events] == [("service", f"wait for {gate}")]
-    [step] = run.steps
+    step, last = run.steps
+    assert [item["type"] for item in last.items] == ["message"]
     assert [item["type"] for item in step.items] == ["reasoning", *["function_call"] * 3]
     assert [(call.tool, call.status) for call in step.calls] == [
         ("slow", "completed"),
@@ -155,7 +158,8 @@ async def test_a_response_and_a_bare_run_are_shown_and_followed_like_a_cycle(api
     made = respond(api)
     run = await client.runs.get(made["id"])
     assert (run.kind, run.status, run.response) == ("response", "completed", made)
-    assert [event.type for event in await the_rest(client.runs.stream(made["id"]))] == ["connected", "run.completed"]
+    told = [event.type for event in await the_rest(client.runs.stream(made["id"]))]
+    assert told == ["connected", "step.done", "run.completed"]
 
     bare = api.execute("add", {"a": 1}).json()["run_id"]
     shown = await client.runs.get(bare)
@@ -204,7 +208,8 @@ def test_the_blocking_client_creates_agents_and_reads_their_state_and_runs(api: 
         assert client.agents.set_plans("fay", client.agents.plans("fay")) == (plan,)
         client.agents.trigger("fay", "door", "hello")
         [cycle] = eventually(lambda: [c for c in client.agents.cycles("fay").cycles if c.status == "done"])
-        assert [event.type for event in client.runs.stream(cycle.id)] == ["connected", "run.completed"]
+        told = [event.type for event in client.runs.stream(cycle.id)]
+        assert told == ["connected", "step.done", "run.completed"]
         assert client.runs.list(agent="fay").runs[0].id == client.runs.get(cycle.id).id == cycle.id
         assert client.agents.get("fay").last_cycle == cycle
         assert client.agents.inbox("fay").events[0].status == "processed"

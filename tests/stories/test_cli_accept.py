@@ -95,7 +95,11 @@ def test_without_a_terminal_nothing_is_accepted_but_with_yes(gateway: RunningGat
     folder = gateway.folder
     describe(folder, "Says something else.")
     refresh(gateway)
-    refused = run_cli("accept", "talk", cwd=folder)
+    declined = run_cli("refuse", "talk", "--yes", cwd=folder)
+    assert (declined.returncode, "Refused: say." in declined.stdout) == (0, True), declined.stdout
+    assert run_cli("refuse", "talk", cwd=folder).stdout == "Nothing of 'talk' waits; 1 definition refused before.\n"
+    assert "Held of" not in run_cli("tools", cwd=folder).stdout
+    refused = run_cli("accept", "talk", "--refused", cwd=folder)
     assert refused.returncode == 2
     assert '+  "description": "Says something else.",' in refused.stdout
     assert "pass --yes" in refused.stderr
@@ -107,7 +111,7 @@ def test_without_a_terminal_nothing_is_accepted_but_with_yes(gateway: RunningGat
             client.tools.accept("say", "0" * 64)
         with pytest.raises(Conflict):
             client.sources.accept("talk", {"say": "0" * 64})
-    accepted = run_cli("accept", "talk", "--yes", cwd=folder)
+    accepted = run_cli("accept", "talk", "--refused", "--yes", cwd=folder)
     assert (accepted.returncode, accepted.stdout.splitlines()[-1]) == (0, "Accepted: say.")
     assert run_cli("call", "say", cwd=folder).returncode == 0
     unknown = run_cli("accept", "nobody", "--yes", cwd=folder)

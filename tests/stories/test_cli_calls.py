@@ -96,9 +96,16 @@ def test_a_failed_call_is_shown_with_its_error_and_traceback(gateway_project: Ru
         (("calls", "--limit", "0"), "--limit takes a number from 1 on."),
         (("runs", "run_nobody"), "There is no run 'run_nobody'"),
         (("runs", "run_1", "--agent", "ann"), "--agent is for the list of runs, not for one."),
-        (("cancel", "cycle_1"), "its calls can: jackfield calls --run cycle_1."),
+        (("runs", "cancel"), "Which run is it? jackfield runs cancel ID"),
+        (("runs", "--follow"), "Which run is to be followed?"),
+        (("runs", "end", "run_1"), "There is no action 'end'. Known: follow, cancel, resume."),
+        (("runs", "resume", "run_1", "--follow"), "--follow does not go with 'resume'."),
+        (("runs", "--messages"), "--messages is for one run"),
+        (("runs", "--status", "lost"), "--status cannot be 'lost'."),
+        (("runs", "follow", "cycle_1"), "There is no run 'cycle_1'"),
+        (("cancel", "cycle_1"), "There is no run 'cycle_1'"),
         (("cancel", "call_nobody"), "no open call with that prefix"),
-        (("cancel", "resp_1"), "There is no response 'resp_1'"),
+        (("cancel", "resp_1"), "There is no run 'resp_1'"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(
@@ -134,8 +141,8 @@ def test_a_response_is_listed_shown_and_cancelled_with_its_tool(client: Sdk, act
     made = client.responses.create(model=MODEL, input="wait", tools=[CATALOG], background=True)
     eventually(lambda: calls_of(actor, made.id))
     listed = jackfield(actor, "runs").stdout.splitlines()
-    assert listed[0].split() == ["ID", "KIND", "STATUS", "AGENT", "STARTED", "TOOK", "TOKENS", "SUMMARY"]
-    assert any(line.split()[:3] == [made.id, "response", "in_progress"] for line in listed)
+    assert listed[0].split() == ["ID", "KIND", "STATUS", "CALLER", "STARTED", "TOOK", "TOKENS", "SUMMARY"]
+    assert any(line.split()[:3] == [made.id, "response", "running"] for line in listed)
     ended = jackfield(actor, "cancel", made.id)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"Cancelled: {made.id}.\n", "")
     shown = jackfield(actor, "runs", made.id)
@@ -143,3 +150,33 @@ def test_a_response_is_listed_shown_and_cancelled_with_its_tool(client: Sdk, act
     (call,) = calls_of(actor, made.id)
     assert call["id"] in shown.stdout
     assert json.loads(jackfield(actor, "runs", made.id, "--json").stdout)["run"]["status"] == "cancelled"
+    told = jackfield(actor, "runs", "cancel", made.id)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert f"Run '{made.id}' is over: it is cancelled." in told.stderr
+    told = jackfield(actor, "runs", "resume", made.id)
+    assert (told.returncode, "Only a response that failed can be resumed" in told.stderr) == (2, True)
+
+
+@requirement("OPS-CLI-runs")
+def test_runs_are_followed_to_their_end_and_found_by_kind_and_status(client: Sdk, actor: RunningGateway) -> None:
+    made = client.responses.create(model=MODEL, input="Hello", tools=[CATALOG])
+    followed = jackfield(actor, "runs", "follow", made.id)
+    assert (followed.returncode, followed.stderr) == (0, "")
+    lines = followed.stdout.splitlines()
+    assert lines[0].startswith("step 1  ")
+    assert lines[-1] == "completed"
+    assert jackfield(actor, "runs", made.id, "--follow").stdout == followed.stdout
+    events = [json.loads(line) for line in jackfield(actor, "runs", "follow", made.id, "--json").stdout.splitlines()]
+    assert [event["type"] for event in events] == ["connected", "step.done", "run.completed"]
+    listed = jackfield(actor, "runs", "--kind", "response", "--status", "completed", "--json")
+    assert made.id in {run["id"] for run in json.loads(listed.stdout)["runs"]}
+    assert jackfield(actor, "runs", "--kind", "program").stdout == "No runs.\n"
+    assert jackfield(actor, "runs", "--principal", "nobody", "--since", "1h").stdout == "No runs.\n"
+    shown = jackfield(actor, "runs", made.id, "--messages").stdout
+    assert "Hello" in next(line for line in shown.splitlines() if line.startswith("  sent "))
+    waits = client.responses.create(model=MODEL, input="wait", tools=[CATALOG], background=True)
+    eventually(lambda: calls_of(actor, waits.id))
+    ended = jackfield(actor, "runs", "cancel", waits.id)
+    assert (ended.returncode, ended.stdout) == (0, f"{waits.id} is cancelled.\n")
+    broken = jackfield(actor, "runs", "follow", waits.id)
+    assert (broken.returncode, broken.stdout.splitlines()[-1]) == (1, "cancelled")

@@ -202,6 +202,19 @@ def test_names_are_held_against_what_a_running_gateway_offers(tmp_path: Path) ->
 
 
 @DOCTOR
+@requirement("RUN-verify-doctor")
+def test_a_tool_that_is_to_say_whether_others_took_effect_and_is_not_there_is_named(project: Path) -> None:
+    config = DEFAULT_CONFIG.replace(
+        "[sources.local.tools.add]", '[sources.local.tools.add]\nmetadata = { verify = "ad" }'
+    )
+    write_config(project, config)
+    code, findings = examine(project)
+    assert code == 0
+    said = of(findings, "sources.local.tools.add.metadata.verify", "warning")
+    assert said.startswith("There is no tool 'ad'. Did you mean 'add'?")
+
+
+@DOCTOR
 @requirement("SAFE-mute-script-said")
 def test_an_agent_whose_script_nobody_in_its_space_would_hear_is_named(project: Path) -> None:
     config = DEFAULT_CONFIG + '\n[models.demo]\nprovider = "scripted"\nscript = "mind.toml"\n'

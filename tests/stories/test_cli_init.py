@@ -55,3 +55,31 @@ def test_what_was_written_can_be_had_as_json(tmp_path: Path) -> None:
     assert said["folder"] == str(tmp_path / "demo")
     assert all((tmp_path / "demo" / name).is_file() for name in said["written"])
     assert "jackfield.toml" in said["written"]
+
+
+@requirement("OPS-empty-folder")
+def test_a_gateway_in_an_empty_folder_says_what_to_do_and_that_works(tmp_path: Path) -> None:
+    with running_gateway(tmp_path) as gateway:
+        assert "is up at" in gateway.log
+        (said,) = [line.strip() for line in gateway.log.splitlines() if "jackfield init" in line]
+        assert "under Sources" in gateway.log
+        assert said == "jackfield init && jackfield reload"
+        for line in said.split(" && "):
+            done = run_cli(*line.split()[1:], cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+        assert run_cli("call", "greet", "name=Ada", cwd=tmp_path).stdout == "Hello, Ada.\n"
+
+
+@requirement("OPS-empty-folder")
+def test_each_file_is_explained_and_nothing_is_asked(tmp_path: Path) -> None:
+    done = run_cli("init", cwd=tmp_path)
+    wrote = [line.split(maxsplit=2) for line in done.stdout.splitlines() if line.startswith("  wrote ")]
+    assert [name for _, name, _ in wrote] == ["jackfield.toml", "tools/hello.py", "README.md", ".gitignore"]
+    assert all(purpose for _, _, purpose in wrote)
+    assert "jackfield reload" in done.stdout
+
+
+def test_a_config_without_sources_is_told_where_they_go(tmp_path: Path) -> None:
+    with running_gateway(tmp_path, "[scenario]\nname = 'bare'\n") as gateway:
+        assert f"add a table [sources.NAME] to {tmp_path / 'jackfield.toml'}" in gateway.log
+        assert "jackfield init" not in gateway.log

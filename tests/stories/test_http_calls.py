@@ -49,8 +49,10 @@ FIELDS = {
     "decision",
     "decided_by",
     "decided_at",
+    "hooks",
     "answer_schema",
     "waits_for",
+    "verified_by",
     "trace",
     "toolCallId",
     "agentEntityId",
@@ -58,6 +60,9 @@ FIELDS = {
     "toolName",
     "args",
     "expiresAt",
+    "trace_id",
+    "replay_of",
+    "timeline",
 }
 
 

@@ -8,6 +8,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import load_all_checks, positive_data_acceptance
+from schemathesis.config._checks import NEGATIVE_DATA_REJECTION_EXPECTED_STATUSES
 from schemathesis.generation.feedback import FeedbackSources
 from schemathesis.pytest._test_builder import build_operation_test
 
@@ -33,6 +34,7 @@ DEFINITIONS = frozenset(
     {
         "/api/v1/tools",
         "/api/v1/tools/{name}",
+        "/api/v1/sources/test/tool",
         "/api/v1/sources/{name}/tools",
         "/api/sessions",
         "/api/sessions/{id}/messages",
@@ -56,16 +58,16 @@ READS = frozenset({"/api/spaces/{id}/read", "/api/smart-spaces/{id}/read"})
 KEYS = frozenset({"/api/v1/keys", "/api/v1/keys/{name}/rotate"})
 """They take agents, groups and spaces by their names; and 7.0 is no number of seconds."""
 
-PAGES = frozenset(
-    {"/api/v1/audit", "/api/v1/audit/export", "/api/v1/calls", "/api/v1/calls/export", "/api/v1/notifications"}
-)
-"""They take times in ISO 8601, and cursors that they gave."""
-
-DOCUMENTED_IN_PART = DEFINITIONS | CONVERSATIONS | AGENTS | PREFERENCES | READS | KEYS | PAGES
+DOCUMENTED_IN_PART = DEFINITIONS | CONVERSATIONS | AGENTS | PREFERENCES | READS | KEYS
 
 document = schemathesis.openapi.from_dict(openapi_document(DOCUMENTED))
 # One request, one key: invented second keys are refused by design, which `test_http_keys.py` shows.
 document.config.generation.update(with_security_parameters=False)
+# A body that is invalid for being long may be longer than `max_body` of this gateway, which is then what is refused.
+document.config.checks.negative_data_rejection.expected_statuses = [
+    *NEGATIVE_DATA_REJECTION_EXPECTED_STATUSES,
+    "413",
+]
 OPERATIONS = sorted(f"{route.method} {route.path}" for route in DOCUMENTED if not re.match(ENDLESS, route.path))
 
 

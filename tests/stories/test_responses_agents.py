@@ -61,11 +61,20 @@ def test_a_run_of_openai_agents_comes_to_its_end_plain_and_streamed(
     assert streamed["deltas"].endswith(says)
 
 
+@requirement("RUN-responses-park")
+def test_openai_agents_streams_responses_in_the_background_also_those_that_wait(told: dict[str, Any]) -> None:
+    made, parked = told["runs"]["background"], told["runs"]["parked"]
+
+    assert (made["says"], made["items"]) == ("The result is 42.", HOSTED)
+    assert parked["items"][:3] == [*ASKED[:2], "tool_call_item"]
+    assert parked["says"]
+
+
 @requirement("CON-resp-approval")
 def test_what_openai_agents_was_asked_to_allow_runs_only_if_it_did(told: dict[str, Any]) -> None:
     refused, by_request = told["runs"]["refused"], told["runs"]["asked by the request"]
 
-    assert told["asked"] == ["guarded", "guarded", "guarded", "add"]
+    assert told["asked"] == ["guarded", "guarded", "guarded", "add", "guarded"]
     assert "Too much." in refused["says"]
     assert refused["items"] == [*ASKED, "message_output_item"]
     assert by_request["says"] == "The result is 42."

@@ -125,6 +125,43 @@ def test_a_background_response_goes_on_after_each_kill_and_comes_to_the_same_end
     assert sorted(starts(folder)) == ["again-2", "again-2", "once-1", "once-3"]
 
 
+@requirement("RUN-responses-resume")
+@pytest.mark.timeout(300)
+def test_a_response_that_a_client_waited_for_is_resumed_by_id_after_a_kill(tmp_path: Path) -> None:
+    """Killed in the text behind its first calls: until it is resumed it is `failed`, then it comes to the same end."""
+    files = {"demo.toml": SCRIPT, "tools/t.py": TOOLS}
+    gateway = start_gateway(tmp_path, CONFIG, files=files)
+    body = {key: value for key, value in ASKED.items() if key != "background"} | {"stream": True}
+    try:
+        with client_of(gateway) as client, client.stream("POST", "/v1/responses", json=body) as answer:
+            read: list[Json] = []
+            for line in answer.iter_lines():
+                if line.startswith("data: {"):
+                    read.append(json.loads(line.removeprefix("data: ")))
+                    if read[-1]["type"] == "response.reasoning_text.delta":
+                        gateway.kill()
+                        break
+        response_id = read[0]["response"]["id"]
+        gateway = start_gateway(tmp_path)
+        with client_of(gateway) as client:
+            found = client.get(f"/v1/responses/{response_id}").json()
+            assert (found["status"], found["error"]["code"]) == ("failed", "interrupted")
+            assert client.get(f"/v1/responses/{response_id}?stream=true").status_code == 400
+            assert client.post(f"/api/runs/{response_id}/resume").status_code == 200
+            told = read_to(client, response_id, -1, "response.completed")
+            ended = client.get(f"/v1/responses/{response_id}").json()
+            again = client.post(f"/api/runs/{response_id}/resume")
+    finally:
+        gateway.kill()
+    assert told[-1]["response"] == ended
+    assert told[0] == read[0]
+    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+    check_stream(told, with_tools=True)
+    assert [item["content"][0]["text"] for item in ended["output"] if item["type"] == "message"][-1] == "That was all."
+    assert sorted(starts(tmp_path)) == ["again-2", "once-1", "once-3"]
+    assert again.status_code == 409
+
+
 def client_of(gateway: RunningGateway) -> httpx2.Client:
     return httpx2.Client(base_url=gateway.url, headers=gateway.headers, timeout=TAKES)
 

@@ -66,6 +66,20 @@ def test_no_event_is_processed_twice_nor_anything_said_or_done_twice_when_gatewa
     run(name)
 
 
+@requirement("PROG-KILLED")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["programs", "programs-shared"])
+def test_programs_end_as_in_a_calm_run_and_make_each_call_once_when_gateways_are_killed(name: str) -> None:
+    run(name)
+
+
+@requirement("RUN-responses-killed")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["responses", "responses-shared"])
+def test_responses_end_as_in_a_calm_run_and_are_streamed_without_gap_when_gateways_are_killed(name: str) -> None:
+    run(name)
+
+
 @requirement("MCP2-task-crash")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ["tasks", "tasks-shared"])
@@ -105,3 +119,16 @@ def test_every_notification_is_delivered_in_order_to_failing_targets_when_gatewa
 @pytest.mark.timeout(240)
 def test_no_call_fails_and_no_source_is_connected_anew_while_two_gateways_reload() -> None:
     run("reloads")
+
+
+@requirement("OPS-REFUSAL-flood", "OPS-REFUSAL-hundred", "OPS-audit-login-failed")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", ["floods", "floods-shared"])
+def test_floods_of_refusals_and_of_failed_sign_ins_write_few_rows_and_are_counted(name: str) -> None:
+    run(name)
+
+
+@requirement("OPS-sources-under-load")
+@pytest.mark.timeout(240)
+def test_no_call_fails_and_no_source_is_connected_anew_while_others_are_changed() -> None:
+    run("source-changes")

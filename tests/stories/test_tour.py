@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from jackfield import __version__
 from tests.harness.process import RunningGateway, clean_environment, running_gateway
 
 ROOT = Path(__file__).parents[2]
 DEMO = "examples/demo"
 SERVE = "make serve\n"
+INSTALL = f"make wheel\nuvx --from ./dist/jackfield-{__version__}-py3-none-any.whl jackfield serve\n"
+"""`test_wheel.py` does the same elsewhere."""
 TEST = "make test\n"
 MARK = "=== end of block"
 SHELLS = {
@@ -90,8 +93,8 @@ def assert_prints(blocks: list[Block], printed: list[str]) -> None:
 
 
 def test_the_readme_and_the_tour_work_when_pasted(served_demo: RunningGateway, shell: list[str]) -> None:
-    serve, *quick_start, test = blocks_of("README.md")
-    assert (serve.commands, test.commands) == (SERVE, TEST)
+    serve, *quick_start, install, test = blocks_of("README.md")
+    assert (serve.commands, install.commands, test.commands) == (SERVE, INSTALL, TEST)
     first, *tour = blocks_of("docs/tour.md")
     assert first.commands == SERVE
     blocks = [*quick_start, *tour]

@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_imported_says_why_and_ends(tmp_path: Path) -> Non
     with launched(tmp_path, "import no_such_package\n") as worker:
         said = worker.receive()
 
-        assert said == {"ready": False, "error": "ModuleNotFoundError: No module named 'no_such_package'"}
+        assert said == {"ready": False, "error": "line 1: ModuleNotFoundError: No module named 'no_such_package'"}
         assert worker.exit_code() == 1
         assert "import no_such_package" in worker.log()
 

@@ -43,6 +43,7 @@ from jackfield.model.agent_state import Cycle
 from jackfield.model.items import Item, Message, text_of
 from jackfield.runs.events import Ended
 from jackfield.runs.loop import Loop
+from jackfield.runs.model_steps import StepLogs
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import RunLimits, RunPlan
 from jackfield.runs.reading import reading_tools
@@ -139,6 +140,7 @@ class CycleRunner:
         live: Live,
         own_tools: OwnTools,
         tool_search: ToolSearch,
+        step_logs: StepLogs,
     ) -> None:
         self._store = store
         self._models = models
@@ -147,6 +149,7 @@ class CycleRunner:
         self._live = live
         self._own_tools = own_tools
         self._tool_search = tool_search
+        self._step_logs = step_logs
 
     async def load(self, cycle: Cycle) -> LoadedCycle:
         """All that the cycle needs to know before its model is asked."""
@@ -258,10 +261,12 @@ class CycleRunner:
             executor = ToolExecutor(
                 plan, pipeline=self._pipeline, store=self._store, emit=publisher.publish, journal=steps
             )
-            loop = Loop(plan, executor=executor, emit=publisher.publish)
+            log_of_steps = self._step_logs.of(cycle.id, model=plan.model.name, before=len(journal.steps), known=before)
+            loop = Loop(plan, executor=executor, emit=publisher.publish, log=log_of_steps)
             try:
                 with self._tool_search.over(plan):
                     ended = await loop.run()
+                assert isinstance(ended, Ended)
             finally:
                 publisher.break_off()
         if ended.status == "failed":

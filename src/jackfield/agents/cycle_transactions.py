@@ -19,6 +19,7 @@ from jackfield.model.agent_state import Cycle, CycleStatus
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.event import Event
 from jackfield.model.space import SYSTEM
+from jackfield.runs import model_steps
 from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import INBOX_TOPIC, RUN_TOPIC, Row, Script, happened, json_list, one, wake
 
@@ -73,6 +74,8 @@ def event_from(row: Row) -> InboxEvent:
 __all__ = ["Cycle", "CycleStatus"]
 
 _encode = msgspec.json.Encoder().encode
+STOP_TOPIC = "stop:"
+"""Followed by the id of a cycle that was stopped."""
 NEWEST = 2**62
 """A number that no cycle reaches."""
 
@@ -209,7 +212,7 @@ def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Ca
 
 def _begin(call: Call) -> Script[Call]:
     rows = yield "insert_call", call_tx.insert_values(call, age_ms=0)
-    begun = call_from(rows[0])
+    begun = call_tx.inserted(call, rows[0])
     if begun.shown:
         yield from space_tx.show_call(begun, status=space_tx.status_shown(begun))
     yield from call_tx.announce(begun)
@@ -290,6 +293,40 @@ def abandon(cycle: Cycle, *, reason: str, backoff_ms: int, notices: Sequence[Cyc
     return failed
 
 
+def stop(cycle_id: str, *, reason: str) -> Script[Cycle | None]:
+    """End an open cycle, whoever has it in hand: its epoch moves nothing any more. None: it is over.
+
+    Its events count as handled: what was stopped does not begin again by itself.
+    """
+    rows = yield "stop_cycle", {"cycle_id": cycle_id, "reason": reason}
+    yield wake(STOP_TOPIC + cycle_id)
+    if not rows:
+        return None
+    stopped = cycle_from(rows[0])
+    yield from space_tx.hold_spaces(cycle_id)
+    yield "process_events", {"cycle_id": cycle_id}
+    yield from _end_in_spaces(stopped)
+    return stopped
+
+
+def can_be_tried_again(cycle_id: str) -> Script[bool]:
+    """Whether the events of a cycle that failed, or was stopped, wait to be handled."""
+    rows = yield "events_to_try_again", {"cycle_id": cycle_id}
+    return bool(rows)
+
+
+def try_again(cycle_id: str) -> Script[bool]:
+    """Its agent wakes at once for the events of a cycle that failed, or was stopped. False: there are none left."""
+    found = yield "events_to_try_again", {"cycle_id": cycle_id}
+    if not found:
+        return False
+    given = False
+    for event in found:
+        given |= bool((yield "give_event_now", {"seq": event["seq"]}))
+    yield wake(INBOX_TOPIC + found[0]["agent"])
+    return given
+
+
 def _end_in_spaces(cycle: Cycle) -> Script[None]:
     yield from space_tx.drop_unshown(cycle)
     yield from space_tx.leave_all(cycle.id)
@@ -317,7 +354,9 @@ def prune(*, before: int, limit: int) -> Script[None]:
     """Delete a few of the cycles that were over by then, with their steps, but for each agent's last."""
     gone = yield "prune_cycles", {"before": before, "limit": limit}
     if gone:
-        yield "prune_steps", {"ids": json_list(row["id"] for row in gone)}
+        ids = [row["id"] for row in gone]
+        yield "prune_steps", {"ids": json_list(ids)}
+        yield from model_steps.forget(ids)
 
 
 def get_cycle(cycle_id: str) -> Script[Cycle | None]:

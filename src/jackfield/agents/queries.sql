@@ -61,10 +61,10 @@ INSERT INTO steps (cycle_id, n, message, created_at) VALUES (:cycle_id, :n, :mes
 -- T1 for a call that was over when it was made. It never had a deadline, and T10 knows it by that.
 INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
     cycle_id, step, idx, status, delivery, result, error_code, error_message, idempotent, attempt, owner,
-    timeout_ms, expires_in_ms, shown, created_at, finished_at)
+    timeout_ms, expires_in_ms, shown, asked_arguments, hooks, trace_id, created_at, finished_at)
 VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
     :cycle_id, :step, :idx, :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
-    :timeout_ms, :expires_in_ms, NULL, clock_ms(), clock_ms())
+    :timeout_ms, :expires_in_ms, NULL, :asked_arguments, :hooks, :trace_id, clock_ms(), clock_ms())
 RETURNING *
 
 -- name: take_over_cycle
@@ -96,6 +96,26 @@ UPDATE inbox SET status = 'processed' WHERE cycle_id = :cycle_id AND status = 'p
 UPDATE runs SET status = 'failed', reason = :reason, finished_at = clock_ms()
 WHERE id = :cycle_id AND status = 'open' AND epoch = :epoch
 RETURNING *
+
+-- name: stop_cycle
+-- T10 for a cycle that somebody stops: at any gateway, whoever has it in hand.
+UPDATE runs SET status = 'failed', stop_wanted = 1, reason = :reason, finished_at = clock_ms()
+WHERE id = :cycle_id AND kind = 'cycle' AND status = 'open'
+RETURNING *
+
+-- name: events_to_try_again
+-- Of a cycle that was stopped, its own; of one that was abandoned, what it gave back, until a later cycle takes it.
+SELECT inbox.seq, inbox.agent FROM inbox JOIN runs ON runs.id = :cycle_id AND runs.status = 'failed'
+WHERE inbox.agent = runs.agent AND (
+    (runs.stop_wanted = 1 AND inbox.status = 'processed' AND inbox.cycle_id = runs.id)
+    OR (runs.stop_wanted = 0 AND inbox.status = 'pending' AND inbox.not_before > clock_ms()
+        AND NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.kind = 'cycle' AND later.agent = runs.agent
+            AND later.number > runs.number)))
+
+-- name: give_event_now
+UPDATE inbox SET status = 'pending', cycle_id = NULL, not_before = 0
+WHERE seq = :seq AND status IN ('pending', 'processed')
+RETURNING agent
 
 -- name: hold_calls_of_cycle
 -- T10: whoever settles one of them did so before, or waits until its outcome has a way to the agent.
@@ -309,19 +329,6 @@ SELECT * FROM inbox WHERE agent = :agent AND seq > :after ORDER BY seq LIMIT :li
 
 -- name: inbox_page_with_status
 SELECT * FROM inbox WHERE agent = :agent AND seq > :after AND status = :status ORDER BY seq LIMIT :limit
-
--- name: newest_cycles
-SELECT * FROM runs WHERE kind = 'cycle' AND id < :cursor ORDER BY id DESC LIMIT :limit
-
--- name: newest_cycles_among
-SELECT * FROM runs WHERE kind = 'cycle' AND id < :cursor AND agent IN (each_of(:ids)) ORDER BY id DESC LIMIT :limit
-
--- name: newest_responses
-SELECT id, principal, status, created_at, finished_at FROM responses WHERE id < :cursor ORDER BY id DESC LIMIT :limit
-
--- name: newest_responses_of
-SELECT id, principal, status, created_at, finished_at FROM responses
-WHERE id < :cursor AND principal = :principal ORDER BY id DESC LIMIT :limit
 
 -- name: last_cycles
 -- Each agent's last one.

@@ -15,6 +15,7 @@ from msgspec import Struct
 from jackfield.agents import transactions as agent_tx
 from jackfield.agents.cycle_runner import CycleRunner, CycleSlot, ModelGaveUp
 from jackfield.agents.cycle_transactions import (
+    STOP_TOPIC,
     Cycle,
     CycleNotice,
     CycleStatus,
@@ -66,12 +67,23 @@ class _Left(Struct, frozen=True):
 class AgentScheduler:
     """All agents of one gateway."""
 
-    def __init__(self, runner: CycleRunner, *, agents: AgentRegistry, store: Store, gateway_id: str) -> None:
+    def __init__(
+        self,
+        runner: CycleRunner,
+        *,
+        agents: AgentRegistry,
+        store: Store,
+        gateway_id: str,
+        sources_listed: asyncio.Event,
+    ) -> None:
         self._runner = runner
         self._agents = agents
         self._store = store
         self._gateway_id = gateway_id
+        self._sources_listed = sources_listed
         self._awake: dict[str, asyncio.Task[None]] = {}
+        self._at_work: dict[str, str] = {}
+        """The cycle that each of them runs."""
         self._again: set[str] = set()
         """Agents that were woken once more while they were awake."""
         self._left: dict[str, _Left] = {}
@@ -83,6 +95,7 @@ class AgentScheduler:
         """Wake agents from now on."""
         self._is_open = True
         self._store.bus.watch(INBOX_TOPIC, lambda topic: self.wake(topic[len(INBOX_TOPIC) :]))
+        self._store.bus.watch(STOP_TOPIC, lambda topic: self._break_off(topic[len(STOP_TOPIC) :]))
 
     async def close(self) -> None:
         """Stop where they are. Their cycles stay open and are resumed by whoever comes next."""
@@ -103,6 +116,13 @@ class AgentScheduler:
         if agent in self._awake or self._agents.get(agent) is not None:
             self._wake(agent)
 
+    def _break_off(self, cycle_id: str) -> None:
+        """A cycle was stopped. Missed, its next write finds out."""
+        for agent, at_work in self._at_work.items():
+            if at_work == cycle_id and (task := self._awake.get(agent)) is not None:
+                log.info("agent %s: cycle %s was stopped", agent, cycle_id)
+                task.cancel()
+
     def _wake(self, agent: str) -> None:
         if agent in self._awake:
             self._again.add(agent)
@@ -110,7 +130,12 @@ class AgentScheduler:
             self._begin(agent, None)
 
     async def sweep(self) -> None:
-        """Lost wake-ups, cycles of dead gateways, cycles left open here, plans that are due."""
+        """Lost wake-ups, cycles of dead gateways, cycles left open here, plans that are due.
+
+        Only once the gateway's sources have listed their tools, so that no agent is told that its tools do not exist.
+        """
+        if not self._sources_listed.is_set():
+            return
         for agent in await self._store.read(agents_to_wake):
             self._wake(agent)
         for cycle in await self._store.read(orphaned_cycles):
@@ -194,7 +219,11 @@ class AgentScheduler:
                 if known is None:
                     await self._abandon(cycle, "The agent was removed.")
                     return
-                await self._run_cycle(known, cycle, loaded, slot)
+                self._at_work[agent] = cycle.id
+                try:
+                    await self._run_cycle(known, cycle, loaded, slot)
+                finally:
+                    self._at_work.pop(agent, None)
                 if agent not in self._again and not was_resumed:
                     return
                 cycle, was_resumed = None, False

@@ -1,18 +1,21 @@
-"""The audit log over HTTP: pages of it, and all of it as JSON lines. For administrators.
+"""The audit log over HTTP: pages of it, all of it as JSON lines, and whether it is intact. For administrators.
 
-Above: the URL map. Below: `transactions.py`. It cannot be changed over HTTP.
+Above: the URL map. Below: `transactions.py` and `verification.py`. It cannot be changed over HTTP.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from functools import partial
+from tempfile import TemporaryFile
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from jackfield.audit.transactions import AuditFilter, chain_ids, chain_page, entries
 from jackfield.audit.types import AuditEntry, Chain
+from jackfield.audit.verification import Verified, verify
 from jackfield.http.json_lines import LINES_MEDIA, JsonLines
-from jackfield.http.request import Name, Request, time_in
+from jackfield.http.request import Name, Request, When, time_in
 from jackfield.http.response import Response, encode, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.principal import Scope
@@ -21,7 +24,6 @@ from jackfield.store import Store
 PAGE = 500
 EXPORT_PAGE = 500
 
-When = Annotated[str, Meta(max_length=64, description="ISO 8601, such as 2026-01-15T10:30:00Z")]
 Action = Annotated[
     str, Meta(max_length=100, pattern="^[a-z_.]+(\\*)?(?![\\s\\S])", description="Such as `key.created`, or `key.*`")
 ]
@@ -55,6 +57,7 @@ class AuditApi:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._verifying = asyncio.Lock()
 
     async def list_audit(self, request: Request) -> Response:
         """A page of entries, newest first."""
@@ -69,6 +72,19 @@ class AuditApi:
         wanted = _filter(request.query(ExportQuery))
         pieces = self._matching(wanted) if wanted.conditions() else self._chains()
         return JsonLines(pieces, streams=request.streams, filename="audit.jsonl")
+
+    async def verify_audit(self, _request: Request) -> Response:
+        """Check the whole log as `jackfield audit --verify` does: an export, on disk, read twice in a thread."""
+        async with self._verifying:
+            with TemporaryFile() as export:
+                async for piece in self._chains():
+                    await asyncio.to_thread(export.write, piece)
+
+                def lines() -> Iterator[bytes]:
+                    export.seek(0)
+                    return iter(export)
+
+                return json_response(await asyncio.to_thread(verify, lines))
 
     async def _matching(self, wanted: AuditFilter) -> AsyncGenerator[bytes]:
         cursor: str | None = None
@@ -140,5 +156,14 @@ def routes(store: Store) -> list[Route]:
             summary="The audit log as JSON lines, which `jackfield audit --verify FILE` checks",
             query=ExportQuery,
             responses={200: ResponseSpec(description="A line per entry, and one per chain", media=LINES_MEDIA)},
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/audit/verify",
+            handler=api.verify_audit,
+            scope=Scope.ADMIN,
+            tag="Audit",
+            summary="Check that no entry was changed, removed or forged",
+            responses={200: ResponseSpec(description="What was found, and the heads to note elsewhere", type=Verified)},
         ),
     ]

@@ -22,22 +22,23 @@ from jackfield.calls.permissions import asked_for, in_reach, may_answer
 from jackfield.calls.questions import asked_by, check_answer, is_question
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.tool_servers import servers_of
-from jackfield.calls.transactions import Moved, Report
+from jackfield.calls.transactions import Hooked, Moved, Report
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.catalog.globs import SOMEBODYS
+from jackfield.catalog.globs import SOMEBODYS, compiled
 from jackfield.catalog.switches import Switches
 from jackfield.errors import (
     AlreadyResolved,
     BadRequest,
     CallNotFound,
     Conflict,
+    DeniedByHook,
     Expired,
     Forbidden,
     Refused,
     ToolDisabled,
     ToolNotFound,
 )
-from jackfield.model.call import SIGNED_LINK, Call, CallStatus, Done, Failed, done
+from jackfield.model.call import SIGNED_LINK, Call, CallStatus, Done, Failed, HookNote, done
 from jackfield.model.principal import PERSON, Principal, Scope
 from jackfield.model.tool import CALLER
 from jackfield.protocol.schemas import summarize
@@ -110,7 +111,11 @@ class Answers:
             call = await self._question_of(call)
         await self._check_result(call, outcome)
         answered_by = principal.name if principal else "callback"
-        told = self._redactor.outcome(outcome)
+        told, hooked = self._redactor.outcome(outcome), None
+        if not is_question(call):
+            reviewed = await self._executor.review(call, self._catalog.used_by(call), told)
+            told = reviewed.outcome
+            hooked = Hooked(notes=reviewed.notes, withheld=reviewed.withheld) if reviewed.notes else None
         return self._settled(
             await self._store.write(
                 partial(
@@ -119,6 +124,7 @@ class Answers:
                     told,
                     answered_by=answered_by,
                     large_result=self._store.large_result,
+                    hooked=hooked,
                 )
             ),
             call.id,
@@ -156,12 +162,20 @@ class Answers:
             )
         await self._connected(call)
         entry = self.entry_as_asked(call)
+        self._require_caller(call, entry)
+        notes: tuple[HookNote, ...] = ()
         if arguments is not None:
             arguments = await self._catalog.require_arguments(entry, arguments)
+            arguments, notes = await self._pass_hooks(call, entry, arguments)
         edited = None if arguments is None else msgspec.json.encode(arguments).decode()
         runs_here = not entry.answered_by_others
         script = partial(
-            call_tx.approve, call_id, runs_here=runs_here, arguments=edited, decided_by=_decider(principal)
+            call_tx.approve,
+            call_id,
+            runs_here=runs_here,
+            arguments=edited,
+            decided_by=_decider(principal),
+            notes=notes,
         )
         moved = await self._store.write(self._audit.noting(script, partial(_approved, _decider(principal), arguments)))
         approved = _moved(moved, call_id)
@@ -170,6 +184,21 @@ class Answers:
             return await self._begin(approved, entry)
         self._offer(approved)
         return approved
+
+    async def _pass_hooks(
+        self, call: Call, entry: Entry, arguments: dict[str, Any]
+    ) -> tuple[dict[str, Any], tuple[HookNote, ...]]:
+        """What hooks say to arguments that a person edited: they may deny or change them. Asking is done already."""
+        hooks = self._executor.hooks.before(entry)
+        if not hooks:
+            return arguments, ()
+        edited = msgspec.structs.replace(call, arguments=msgspec.Raw(msgspec.json.encode(arguments)))
+        decided = await self._executor.hooks.decide(
+            hooks, edited, check=partial(self._catalog.require_arguments, entry)
+        )
+        if decided.denied is not None:
+            raise DeniedByHook(f"{decided.denied} The call still waits for approval.")
+        return arguments if decided.arguments is None else decided.arguments, (*call.hooks, *decided.notes)
 
     async def reject(self, call_id: str, *, principal: Principal | None, reason: str | None = None) -> Call:
         """A person says no; the agent is told why."""
@@ -296,6 +325,19 @@ class Answers:
         if off is not None:
             raise ToolDisabled(f"{off.sentence} The call waits until then, or until it is rejected or expires.")
         return entry
+
+    def _require_caller(self, call: Call, entry: Entry) -> None:
+        """The call runs in the name of whoever made it, whose key may be limited to other tools by now."""
+        caller = self._find_principal(call.principal)
+        if caller is None or SOMEBODYS in call.source:
+            return
+        tool = entry.tool
+        if all(compiled(limit).match(entry.name, source=tool.source, foreign=tool.name) for limit in caller.limits):
+            return
+        raise Conflict(
+            f"'{call.principal}', in whose name this call would run, may not call '{call.tool}' any more. "
+            "Reject it, or let them call it again."
+        )
 
     async def _check_result(self, call: Call, outcome: Done | Failed) -> None:
         """A result that breaks the tool's own schema is sent back to whoever brought it; the call stays open."""

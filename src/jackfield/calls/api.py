@@ -18,14 +18,24 @@ from jackfield.calls.events import PENDING, STARTED, CallEvent, event_of
 from jackfield.calls.permissions import asked_for, may_allow, may_answer, may_see
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.questions import is_question
-from jackfield.calls.records import CallPage, CallRecord, OneCall, call_record, event_record
-from jackfield.calls.rows import CallFilter, call_page, result_page
+from jackfield.calls.records import (
+    BRIEF,
+    CallPage,
+    CallRecord,
+    OneCall,
+    brief,
+    call_record,
+    event_record,
+    shown_outcome,
+)
+from jackfield.calls.rows import MOST_IDS, CallFilter, call_page, call_window, result_page
+from jackfield.calls.timeline import timeline_of
 from jackfield.catalog.catalog import Catalog
 from jackfield.catalog.resources import LONGEST_ON_RECORD
 from jackfield.errors import BadRequest, CallNotFound, Conflict
 from jackfield.http.bodies import ClientGone
 from jackfield.http.json_lines import LINES_MEDIA, JsonLines
-from jackfield.http.request import Name, Request, time_in
+from jackfield.http.request import Name, Request, When, time_in
 from jackfield.http.response import Response, encode, json_response
 from jackfield.http.routing import SEES_CALLS, SSE_MEDIA, ResponseSpec, Route
 from jackfield.http.sse import CONNECTED, Comment, EventMessage, EventStream
@@ -45,6 +55,10 @@ _ANSWERABLE = (CallStatus.WAITING, CallStatus.PENDING)
 _WAITS = (*_ANSWERABLE, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN)
 PAGE = 500
 EXPORT_PAGE = 200
+SEARCH_SECONDS = 1.0
+"""How long a page is looked for, whatever is on record."""
+LONGEST_ID = 64
+_ID = f"[A-Za-z0-9_]{{1,{LONGEST_ID - 1}}}"
 LONGEST_WAIT = 60
 Statuses = Annotated[
     str,
@@ -68,7 +82,6 @@ ToolOrUri = Annotated[
 ]
 
 
-When = Annotated[str, Meta(max_length=64, description="ISO 8601, such as 2026-01-15T10:30:00Z")]
 Text = Annotated[
     str,
     Meta(
@@ -93,6 +106,17 @@ class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     since: Annotated[When, Meta(description="Made then or later, ISO 8601")] | None = None
     until: Annotated[When, Meta(description="Made before then, ISO 8601")] | None = None
     q: Text | None = None
+    id: (
+        Annotated[
+            str,
+            Meta(
+                max_length=MOST_IDS * LONGEST_ID,
+                pattern=f"^{_ID}(,{_ID}){{0,{MOST_IDS - 1}}}(?![\\s\\S])",
+                description=f"Only these calls: up to {MOST_IDS} ids, separated by commas",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class CallsQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +124,9 @@ class CallsQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     limit: Annotated[int, Meta(ge=1, le=PAGE, description="How many calls at most")] = 50
     cursor: Annotated[Name, Meta(description="The `next_cursor` of the page before")] | None = None
+    brief: Annotated[
+        bool, Meta(description=f"Leave out arguments and results of more than {BRIEF} bytes; `left_out` names them")
+    ] = False
 
 
 class OneCallQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,6 +143,9 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     status: Statuses | None = None
     tool: Name | None = None
     agent: Name | None = None
+    source: Name | None = None
+    principal: Annotated[Name, Meta(description="Who made the calls, as the records say it")] | None = None
+    run_id: Name | None = None
 
 
 class CallsApi:
@@ -131,12 +161,22 @@ class CallsApi:
         self._four_eyes = four_eyes
 
     async def list_calls(self, request: Request) -> Response:
-        """A page of records, newest first."""
+        """A page of records, newest first. A search over many calls ends after a while; the next page goes on."""
         wanted = request.query(CallsQuery)
         found = visible_to(request.principal, _filter(wanted))
-        page = await self._store.read(partial(call_page, found, limit=wanted.limit, cursor=wanted.cursor))
-        shown = [self.record_for(request, call) for call in page.calls if may_see(request.principal, call)]
-        return json_response(CallPage(calls=shown, next_cursor=page.next_cursor))
+        until = asyncio.get_running_loop().time() + SEARCH_SECONDS
+        calls: list[Call] = []
+        cursor = wanted.cursor
+        while True:
+            page = await self._store.read(partial(call_window, found, limit=wanted.limit - len(calls), cursor=cursor))
+            calls += page.calls
+            cursor = page.next_cursor
+            if cursor is None or len(calls) >= wanted.limit or asyncio.get_running_loop().time() > until:
+                break
+        shown = [self.record_for(request, call) for call in calls if may_see(request.principal, call)]
+        return json_response(
+            CallPage(calls=[brief(record) for record in shown] if wanted.brief else shown, next_cursor=cursor)
+        )
 
     async def export_calls(self, request: Request) -> Response:
         """Every record, newest first, a line each, without links that answer the call."""
@@ -147,7 +187,7 @@ class CallsApi:
     async def _lines(self, principal: Principal, wanted: CallFilter) -> AsyncGenerator[bytes]:
         cursor: str | None = None
         while True:
-            page = await self._store.read(partial(call_page, wanted, limit=EXPORT_PAGE, cursor=cursor))
+            page = await self._store.read(partial(call_window, wanted, limit=EXPORT_PAGE, cursor=cursor))
             if lines := [encode(call_record(call)) + b"\n" for call in page.calls if may_see(principal, call)]:
                 yield b"".join(lines)
             cursor = page.next_cursor
@@ -162,10 +202,15 @@ class CallsApi:
             call = await self._settled(request, call, seconds=seconds)
         if call.login is not None and asked_for(request.principal, call):
             await self._pipeline.collected(call)
+        arrival = await self._store.read(partial(call_tx.arrival_of, call))
+        record = msgspec.structs.replace(self.record_for(request, call), timeline=timeline_of(call, arrival))
         if request.principal.is_admin and call.status is CallStatus.FAILED:
             trace = await self._store.read(partial(call_tx.trace_of, call.id))
-            return json_response(OneCall(call=msgspec.structs.replace(self.record_for(request, call), trace=trace)))
-        return self.one_call(request, call)
+            record = msgspec.structs.replace(record, trace=trace)
+            if call.is_withheld:
+                withheld = await self._store.read(partial(call_tx.withheld_outcome, call.id))
+                record = msgspec.structs.replace(record, result=None if withheld is None else shown_outcome(withheld))
+        return json_response(OneCall(call=record))
 
     async def show_result(self, request: Request) -> Response:
         """A page of the result of a settled call."""
@@ -254,10 +299,11 @@ class CallsApi:
     ) -> AsyncGenerator[EventMessage | Comment]:
         """Events of calls in the wanted statuses, and the one that says that such a call has left them.
 
-        With a status it ends when any may have been missed: a client that comes back is shown what is there now.
+        It ends when any may have been missed: a client that comes back is shown what is there now, with a status, or
+        reads the records.
         """
         shown: dict[str, CallStatus] = {}
-        async with self._pipeline.events.follow(None, unbroken=bool(statuses)) as events:
+        async with self._pipeline.events.follow(None, unbroken=True) as events:
             yield CONNECTED
             async for event in self._there_now(request, wanted, statuses):
                 shown[event.call_id] = event.status
@@ -286,7 +332,17 @@ class CallsApi:
         now = tuple(status for status in statuses if status in _OPEN)
         cursor: str | None = None
         while now:
-            found = visible_to(request.principal, CallFilter(status=now, tool=wanted.tool, agent=wanted.agent))
+            found = visible_to(
+                request.principal,
+                CallFilter(
+                    status=now,
+                    tool=wanted.tool,
+                    agent=wanted.agent,
+                    source=wanted.source,
+                    made_by=wanted.principal,
+                    run_id=wanted.run_id,
+                ),
+            )
             page = await self._store.read(partial(call_page, found, limit=PAGE, cursor=cursor))
             for call in page.calls:
                 if may_see(request.principal, call):
@@ -323,6 +379,7 @@ def _filter(query: ExportQuery) -> CallFilter:
         since=time_in(query.since, param="since"),
         until=time_in(query.until, param="until"),
         text=query.q,
+        ids=() if query.id is None else tuple(query.id.split(",")),
     )
 
 
@@ -336,7 +393,13 @@ def parse_statuses(text: str | None) -> tuple[CallStatus, ...]:
 
 
 def _is_wanted(event: CallEvent, wanted: StreamQuery) -> bool:
-    return wanted.tool in (None, event.tool) and wanted.agent in (None, event.agent)
+    return (
+        wanted.tool in (None, event.tool)
+        and wanted.agent in (None, event.agent)
+        and wanted.source in (None, event.source)
+        and wanted.principal in (None, event.principal)
+        and wanted.run_id in (None, event.run_id)
+    )
 
 
 PAGE_BYTES = 100_000

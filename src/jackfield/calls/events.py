@@ -79,10 +79,10 @@ class CallEvents:
             yield _drain(queue)
         finally:
             self._unbroken.discard(queue)
-            queues = self._followers[call_id]
+            queues = self._followers.get(call_id, set())
             queues.discard(queue)
             if not queues:
-                del self._followers[call_id]
+                self._followers.pop(call_id, None)
             if not self._followers:
                 self._shown.clear()
 
@@ -119,7 +119,10 @@ class CallEvents:
             return
         event = event_of(kind, call, at=at, progress=progress, log=log)
         for queue in queues:
-            _put(queue, event)
+            if queue.full() and queue in self._unbroken:
+                self._break_off(queue)
+            else:
+                _put(queue, event)
 
     def _remember(self, call_id: str, step: int) -> None:
         self._shown.pop(call_id, None)
@@ -132,8 +135,15 @@ class CallEvents:
 
     def break_off(self) -> None:
         """Events may have been missed: who must not miss any begins anew."""
-        for queue in self._unbroken:
-            _put(queue, None)
+        for queue in tuple(self._unbroken):
+            self._break_off(queue)
+
+    def _break_off(self, queue: Queue) -> None:
+        """End it: what comes now is for nobody."""
+        self._unbroken.discard(queue)
+        for queues in self._followers.values():
+            queues.discard(queue)
+        _put(queue, None)
 
 
 def topic_of(kind: str, call: Call) -> str:

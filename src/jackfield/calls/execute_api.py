@@ -44,6 +44,7 @@ class ExecuteBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     space_id: Name | None = None
     run_id: Name | None = None
     chat_id: Name | None = None
+    replay_of: Annotated[Name, Meta(description="The call on record that is made again with this one")] | None = None
 
 
 class ScenarioCallBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,6 +111,8 @@ class ExecuteApi:
             )
         if body.space_id is not None:  # where a visible call is a message like any other
             await self._rights.require_may_speak(request.principal, body.space_id)
+        if body.replay_of is not None:
+            await self._pipeline.require_visible(body.replay_of, request.principal)
         wanted = CallRequest(
             tool=tool,
             arguments=body.arguments,
@@ -118,6 +121,7 @@ class ExecuteApi:
             space_id=body.space_id,
             chat_id=body.chat_id,
             run_id=body.run_id,
+            replay_of=body.replay_of,
             within_ms=continue_trace_context(request.headers, cluster_id=self._cluster.id, tool=tool),
             over_http=True,
             client_gone=request.client_gone,
@@ -128,7 +132,7 @@ class ExecuteApi:
         return wanted
 
     async def refuse(self, request: Request, refusal: Refused) -> None:
-        """A key may not call tools at all: its attempt goes on record, without what it sent."""
+        """A key may not call tools at all, or is switched off: its attempt goes on record, without what it sent."""
         tool = request.scope["path_params"].get("name", "(unknown)")
         await self._refused(tool, {}, refusal, request.principal)
 

@@ -6,15 +6,16 @@ A call is settled once: by its own executor, or before it by somebody who cancel
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from itertools import compress
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw, Struct
 
+from jackfield.audit.log import AuditLog
 from jackfield.calls import events
 from jackfield.calls import operation_transactions as operation_tx
 from jackfield.calls import transactions as call_tx
@@ -28,15 +29,18 @@ from jackfield.calls.redaction import Redactor
 from jackfield.calls.refusals import Refusals
 from jackfield.calls.running import CANCEL_SECONDS, Running
 from jackfield.calls.telemetry import Telemetry
-from jackfield.calls.transactions import Moved
+from jackfield.calls.transactions import Hooked, Moved
 from jackfield.calls.waiting import wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import AlreadyResolved, CallNotFound, LoginNeeded, NotReady, Refused, Unavailable
-from jackfield.model.call import Call, CallStatus, Done, Failed, Outcome, Pending
+from jackfield.hooks.service import Hooks, longest_seconds
+from jackfield.hooks.types import Reviewed
+from jackfield.model.call import Call, CallStatus, Done, Doubt, Failed, Outcome, Pending
 from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CallKind
 from jackfield.model.trace_context import via
+from jackfield.protocol.schemas import summarize
 from jackfield.sources.base import Begun, InTransaction, Invocation, LogNote, Progress, TaskUse
 from jackfield.sources.client import (
     CallerClient,
@@ -49,12 +53,17 @@ from jackfield.store import Store
 
 log = logging.getLogger("jackfield.calls")
 
+Verify = Callable[[Call, Doubt], Awaitable[Call | None]]
+"""Asks whether a call took effect: the call as it then is, or None if somebody else has settled or taken it."""
+
 SHORT_SECONDS = 0.05
 """A bare call that ends within this is written once, when it is over; a longer one has its row by then."""
 LONGEST_TRACE = 8_000
 """Characters of a traceback that are kept: its end, which has the cause."""
 ELICITATION: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 """What every call can be asked, since somebody can be where its client cannot."""
+VERIFIED_WITHIN = 60.0
+"""Seconds that a caller is kept waiting while another tool is asked whether the call took effect."""
 STORE_PAUSES = (0.1, 0.3, 1.0, 2.0)
 """Seconds between tries to write an outcome while the store is away."""
 
@@ -70,13 +79,18 @@ class Executor:
         store: Store,
         gateway_id: str,
         redactor: Redactor,
+        audit: AuditLog,
         public_url: str = "",
         open_login: OpenLogin | None = None,
+        hooks: Hooks,
     ) -> None:
+        self.hooks = hooks
         self.events = CallEvents(tell_others=store.tell_others if store.is_shared else None)
         self.counters = Counters()
-        self.refusals = Refusals(store, redactor=redactor)
+        self.refusals = Refusals(store, redactor=redactor, audit=audit, tell=partial(self.events.tell, events.SETTLED))
         self.login_waits = LoginWaits(store, public_url=public_url, open_link=open_login)
+        self.verify: Verify | None = None
+        """Who finds out about calls of which nobody knows whether they took effect."""
         self.telemetry: Telemetry | None = None
         """Where spans go, while somebody collects them."""
         self._catalog = catalog
@@ -111,10 +125,16 @@ class Executor:
         running.config, running.tasks = config, tasks
         if self.telemetry is not None:
             running.span = self.telemetry.begin(call, self._catalog.used_by(call))
+            running.call = call = msgspec.structs.replace(call, trace_id=call.trace_id or running.span.trace_id)
         self._running[call.id] = running
         self.counters.running += 1
         self.events.tell(events.STARTED, call)
         return running
+
+    def trace_refused(self, call: Call) -> None:
+        """A span for a call that is not made."""
+        if self.telemetry is not None:
+            self.telemetry.begin(call, self._catalog.used_by(call)).settled(call)
 
     async def carry_out(self, running: Running, entry: Entry, arguments: dict[str, object]) -> Call:
         """Run the tool and settle. If the caller goes away, or the call is parked, it goes on without the caller."""
@@ -133,7 +153,9 @@ class Executor:
         """What a built-in tool does, for the step of a cycle that will record the call."""
         running = Running(call, principal=principal, depth=0, recorded=False)
         work = await self._source_registry.execute(entry.tool.source, self._invocation(running, entry, arguments))
-        return work if isinstance(work, InTransaction) else await self._checked(entry, work)
+        if isinstance(work, InTransaction):
+            return work
+        return (await self.review(call, entry, await self._checked(entry, work))).outcome
 
     def leave_alone(self, running: Running, entry: Entry, arguments: dict[str, object]) -> None:
         """Run an admitted call that is on record and whose caller does not wait for it."""
@@ -153,12 +175,14 @@ class Executor:
         self.counters.running += 1
         try:
             work = await self._source_registry.execute(entry.tool.source, self._invocation(running, entry, arguments))
-            outcome = await self._checked(entry, work)
+            reviewed = await self.review(call, entry, await self._checked(entry, work))
+            outcome = reviewed.outcome
         except BaseException as fault:
             self._forget(running)
             self._count_refusal(call, fault)
             raise
         if isinstance(outcome, Failed):
+            self._note_hooks(running, reviewed)
             return await self.settle(running, outcome)
         self._forget(running)
         done = msgspec.structs.replace(
@@ -203,7 +227,9 @@ class Executor:
             return outcome
         if isinstance(outcome, Begun):
             return await self._follow(running, outcome)
-        return await self.settle(running, outcome)
+        if running.call.verify is not None and (why := _doubt_of(outcome)) is not None:
+            return await self._verify(running, why)
+        return await self.settle(running, await self._reviewed(running, entry, outcome))
 
     async def _follow(self, running: Running, begun: Begun) -> Call:
         """The work goes on at its owner: the call is pending, and any gateway looks after it from now on.
@@ -231,6 +257,29 @@ class Executor:
         if parked.status.is_final or (running.takes_pending and not running.depth):
             return parked
         return await wait_until_final(self._store, call.id, seconds=max(0.0, seconds))
+
+    async def _verify(self, running: Running, why: Doubt) -> Call:
+        """Nobody knows whether the tool took effect: the call stays running until another tool has said so.
+
+        Where the gateway stops, whoever takes over what it left asks.
+        """
+        # T15
+        await self._record(running)
+        if running.questions is not None:
+            await running.questions.end()
+        call = running.call
+        try:
+            taken = None if running.stopping or self.verify is None else await self.verify(call, why)
+        except Exception as fault:
+            self._give_up(running, fault)
+            raise
+        self._forget(running)
+        now = taken or still_there(await self._store.read(partial(call_tx.get_call, call.id)), call.id)
+        if not now.status.is_final and now.attempt != call.attempt:  # else nobody asks before the next start
+            now = await wait_until_final(self._store, call.id, seconds=VERIFIED_WITHIN)
+        if running.span is not None:
+            running.span.settled(now)
+        return now
 
     async def _wait_for_login(self, running: Running, need: LoginNeeded) -> Call:
         """The source refused before it acted: the call waits until somebody has logged in, and any gateway runs it."""
@@ -278,6 +327,7 @@ class Executor:
             ended = await running.ended(within=running.left_ms / 1000)
         if ended:
             result = _result_of(running)
+            running.came_back = running.task is not None and not running.task.cancelled()
             return result if isinstance(result, Begun) else await self._checked(entry, result)
         if running.is_cut_off:
             return _stopped(running)
@@ -309,6 +359,53 @@ class Executor:
             if faults:
                 outcome = bad_result(entry.name, faults)
         return self._redactor.outcome(outcome)
+
+    async def _reviewed(self, running: Running, entry: Entry, outcome: Done | Failed) -> Done | Failed:
+        """The outcome as the hooks after a call leave it. They are asked once, also where the caller goes away."""
+        hooks = self.hooks.after(running.call, entry) if running.came_back else ()
+        if not hooks:
+            return outcome
+        if running.reviewing is None:
+            running.reviewing = asyncio.create_task(self.review(running.call, entry, outcome))
+        with running.hold(longest_seconds(hooks)):
+            await asyncio.wait((running.reviewing,), timeout=SHORT_SECONDS)
+            if not running.reviewing.done():
+                await self._record(running)
+                await self._keep_deadline(running)
+            reviewed = await asyncio.shield(running.reviewing)
+        self._note_hooks(running, reviewed)
+        return reviewed.outcome
+
+    async def review(self, call: Call, entry: Entry | None, outcome: Done | Failed) -> Reviewed:
+        """What hooks make of what a tool answered, wherever it ran. Without secrets, also where they put some in."""
+        hooks = self.hooks.after(call, entry)
+        if not hooks:
+            return Reviewed(outcome=outcome, notes=())
+        reviewed = await self.hooks.review(hooks, call, outcome, check=partial(self._fault_of, entry))
+        return msgspec.structs.replace(
+            reviewed, outcome=self._redactor.outcome(reviewed.outcome), notes=(*call.hooks, *reviewed.notes)
+        )
+
+    async def review_verified(self, call: Call, outcome: Done) -> Reviewed:
+        """The result that another tool gave for a call, as if the call's own tool had."""
+        entry = self._catalog.used_by(call)
+        checked = self._redactor.outcome(outcome) if entry is None else await self._checked(entry, outcome)
+        return await self.review(call, entry, checked)
+
+    async def _fault_of(self, entry: Entry | None, result: Raw) -> str | None:
+        if entry is None:
+            return None
+        if entry.tool.operation is not CallKind.TOOL:
+            return reading_fault(entry.tool.operation, result)
+        if entry.tool.output_schema is None:
+            return None
+        faults = await self._catalog.check_result(entry, structured_part(result))
+        return summarize(faults) if faults else None
+
+    def _note_hooks(self, running: Running, reviewed: Reviewed) -> None:
+        if reviewed.notes:
+            running.call = msgspec.structs.replace(running.call, hooks=reviewed.notes)
+            running.withheld = reviewed.withheld
 
     async def settle(self, running: Running, outcome: Done | Failed) -> Call:
         """Write the outcome once and tell once. If somebody else settled the call first, theirs stands."""
@@ -373,7 +470,12 @@ class Executor:
         if running.writing is None:
             written = self._store.write(
                 call_tx.SettledCall(
-                    call, outcome, age_ms=int(duration), duration_ms=duration, large_result=self._store.large_result
+                    call,
+                    outcome,
+                    age_ms=int(duration),
+                    duration_ms=duration,
+                    large_result=self._store.large_result,
+                    withheld=running.withheld,
                 )
             )
             running.writing = written
@@ -382,16 +484,19 @@ class Executor:
         if running.questions is not None:
             await running.questions.end()
             call = running.call
-        return await self._store.write(
-            partial(
-                call_tx.settle_executed,
-                call.id,
-                outcome,
-                attempt=call.attempt,
-                duration_ms=duration,
-                large_result=self._store.large_result,
-            )
+        script = partial(
+            call_tx.settle_executed,
+            call.id,
+            outcome,
+            attempt=call.attempt,
+            duration_ms=duration,
+            trace_id=call.trace_id,
+            large_result=self._store.large_result,
+            hooked=Hooked(notes=call.hooks, withheld=running.withheld) if call.hooks else None,
         )
+        if running.settle_with is not None:
+            return await running.settle_with(call, outcome, script)
+        return await self._store.write(script)
 
     async def cancel(self, call_id: str, *, principal: Principal) -> Call:
         """Stop a call that is not over, wherever it is in its life. One that is over raises."""
@@ -558,6 +663,23 @@ async def _asked(client: CallerClient | None, requests: tuple[ClientRequest, ...
     return await client.ask(requests)
 
 
+def reading_fault(kind: CallKind, result: Raw) -> str | None:
+    """What is wrong with something that stands for what was read: a resource or a prompt has MCP's form."""
+    try:
+        msgspec.json.decode(result, type=_Contents if kind is CallKind.RESOURCE else _Messages)
+    except msgspec.DecodeError as fault:
+        return str(fault)
+    return None
+
+
+class _Contents(Struct, frozen=True):
+    contents: list[dict[str, Any]]
+
+
+class _Messages(Struct, frozen=True):
+    messages: list[dict[str, Any]]
+
+
 def _result_of(running: Running) -> Outcome | InTransaction | Begun:
     """What a finished task came to. A source that raises is at fault itself; the log has it."""
     task, call = running.task, running.call
@@ -571,6 +693,16 @@ def _result_of(running: Running) -> Outcome | InTransaction | Begun:
         raise fault
     log.error("source %s failed while it executed %s", call.source, call, exc_info=fault)
     return broken_tool(call.tool)
+
+
+def _doubt_of(outcome: Done | Failed) -> Doubt | None:
+    """Why nobody knows whether the tool took effect, if nobody does."""
+    if isinstance(outcome, Failed):
+        if outcome.code == "timeout":
+            return "timeout"
+        if outcome.code == "interrupted":
+            return "interrupted"
+    return None
 
 
 def _no_trace(_: str) -> None:

@@ -20,6 +20,28 @@ def interrupted(call_id: str) -> Failed:
     return Failed("interrupted", message, _told(message, call_id))
 
 
+def not_happened(call: Call) -> Failed:
+    """The tool that can say so says that the call took no effect."""
+    first = (
+        f"Tool timed out after {call.timeout_ms}ms."
+        if call.verifying == "timeout"
+        else "Interrupted: the gateway stopped while this tool was running."
+    )
+    message = f"{first} It did not take effect, so it can be called again ('{call.verify}' was asked)."
+    told = {"error": message, "toolCallId": call.id, "happened": False}
+    return Failed(call.verifying or "interrupted", message, Raw(msgspec.json.encode(told)))
+
+
+def not_verified(call: Call, why: str) -> Failed:
+    """Nobody could say."""
+    what = "timed out" if call.verifying == "timeout" else "was interrupted"
+    message = (
+        f"Interrupted: this tool {what}, and whether it took effect could not be found out with '{call.verify}': {why} "
+        "Check before you call it again."
+    )
+    return Failed("interrupted", message, _told(message, call.id))
+
+
 def cancelled(call_id: str) -> Failed:
     message = "The call was cancelled before it ended."
     return Failed("cancelled", message, _told(message, call_id))

@@ -9,10 +9,9 @@ Above: the gateway. Below: `operation_transactions.py`, the sources, the executo
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -26,6 +25,7 @@ from jackfield.calls.operation_transactions import BEGUN_TOPIC, OpenQuestion, Op
 from jackfield.calls.questions import answer_to, question_of_work
 from jackfield.calls.redaction import Redactor
 from jackfield.calls.tool_servers import offer_topic
+from jackfield.calls.transactions import Hooked
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.errors import JackfieldError, Refused, SourceUnavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed
@@ -86,13 +86,16 @@ class Operations:
         executor: Executor,
         redactor: Redactor,
         gateway_id: str,
+        sources_listed: asyncio.Event,
     ) -> None:
+        """`sources_listed`: until then a tool that is not in the catalog may still come."""
         self._store = store
         self._catalog = catalog
         self._source_registry = source_registry
         self._executor = executor
         self._redactor = redactor
         self._gateway_id = gateway_id
+        self._sources_listed = sources_listed
         self._woken = asyncio.Event()
         self._in_hand: dict[str, asyncio.Task[None]] = {}
         self._tools: list[str] = []
@@ -167,16 +170,16 @@ class Operations:
         )
         if taken is not None:
             self._beginning.add(call.id)
-            self._start(taken, self._begin(taken, call))
+            self._start(taken, partial(self._begin, taken, call))
 
     async def _resume(self, seen: Operation) -> None:
         taken = await self._store.write(
             partial(operation_tx.claim_operation, seen, owner=self._gateway_id, lease_ms=LEASE_MS)
         )
         if taken is not None:
-            self._start(taken, self._go_on(taken))
+            self._start(taken, partial(self._go_on, taken))
 
-    def _start(self, operation: Operation, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, operation: Operation, work: Callable[[], Awaitable[None]]) -> None:
         call_id = operation.call_id
         self._known[call_id] = None
         if len(self._known) > MOST_HEARD:
@@ -191,13 +194,12 @@ class Operations:
         self._inline.discard(call_id)
         self._woken.set()
 
-    async def _guarded(self, operation: Operation, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, operation: Operation, work: Callable[[], Awaitable[None]]) -> None:
         """A fault of ours leaves the work as it was; somebody tries again after a pause."""
         try:
             via.set(await self._store.read(partial(operation_tx.way_of, operation.call_id)))
-            await work
+            await work()
         except Exception:
-            work.close()
             log.exception("the work of call %s could not be looked after", operation.call_id)
             with suppress(JackfieldError):
                 await self._store.write(
@@ -378,6 +380,10 @@ class Operations:
         """The call is over by somebody's word; work that nobody wants any more is stopped."""
         entry = None if call is None else self._catalog.known(call.tool)
         reference = operation.reference
+        is_unwanted = call is not None and reference is not None and call.status in _UNWANTED
+        if is_unwanted and entry is None and not self._sources_listed.is_set():
+            await self._store.write(partial(operation_tx.put_off_operation, operation, pause_ms=AWAY_MS))
+            return
         if call is not None and entry is not None and reference is not None and call.status in _UNWANTED:
             try:
                 source = self._source_registry.operating(call.source, tool=call.tool)
@@ -391,10 +397,15 @@ class Operations:
         await self._store.write(partial(operation_tx.forget_operation, operation.call_id))
 
     async def _settle(self, operation: Operation, call: Call, outcome: Done | Failed) -> None:
-        told = self._redactor.outcome(outcome)
+        reviewed = await self._executor.review(call, self._catalog.used_by(call), self._redactor.outcome(outcome))
         moved = await self._store.write(
             partial(
-                call_tx.settle_submitted, call.id, told, answered_by=call.source, large_result=self._store.large_result
+                call_tx.settle_submitted,
+                call.id,
+                reviewed.outcome,
+                answered_by=call.source,
+                large_result=self._store.large_result,
+                hooked=Hooked(notes=reviewed.notes, withheld=reviewed.withheld) if reviewed.notes else None,
             )
         )
         if moved.moved and moved.call is not None:

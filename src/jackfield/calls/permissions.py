@@ -9,7 +9,7 @@ from typing import Protocol
 from jackfield.catalog.globs import compiled
 from jackfield.model.call import LoginWait
 from jackfield.model.principal import Principal, Scope
-from jackfield.model.tool import CALLER
+from jackfield.model.tool import CALLER, PROGRAMS
 
 _AGENT = "agent:"
 
@@ -36,7 +36,11 @@ def may_see(principal: Principal, call: Subject) -> bool:
 
 
 def may_answer(principal: Principal, call: Subject) -> bool:
-    """Whether results of this call are taken from this key. Relayed calls are their session's owner's alone."""
+    """Whether results of this call are taken from this key. Relayed calls are their session's owner's alone; that of a
+    program is settled by its program, and by nobody else.
+    """
+    if call.source == PROGRAMS:
+        return False
     if call.source == CALLER:
         return principal.name == call.principal
     return in_reach(principal, call) and (principal.may(Scope.ANSWER) or principal.may_serve(call.tool))

@@ -19,17 +19,17 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.counters import Counters
 from jackfield.calls.events import CallEvent, CallEvents
 from jackfield.calls.executor import Executor
-from jackfield.calls.permissions import may_log_in
+from jackfield.calls.permissions import may_log_in, may_see
 from jackfield.calls.requests import CallRequest, Prepared, asked_first, claim_of, handed_over, left_alone
 from jackfield.calls.rows import CallFilter, call_page, whole_result
-from jackfield.calls.running import Running
+from jackfield.calls.running import Running, SettleWith
 from jackfield.calls.transactions import Moved, Started
 from jackfield.calls.waiting import slot_of, start_and_wait, wait_for_slot, wait_until_final
 from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.globs import compiled
 from jackfield.catalog.limits import Limit, Limits, budget_of, per_minute, points_of
 from jackfield.catalog.names import shown
-from jackfield.catalog.policy import Allow, Ask, Deny, Refuse, acting_agent, decide
+from jackfield.catalog.policy import Allow, Ask, Decision, Deny, Refuse, acting_agent, decide
 from jackfield.catalog.preferences import PreferenceBook
 from jackfield.catalog.view import View
 from jackfield.errors import (
@@ -37,6 +37,7 @@ from jackfield.errors import (
     CallNotFound,
     Conflict,
     DefinitionChanged,
+    DeniedByHook,
     Forbidden,
     LoginNeeded,
     NotFound,
@@ -44,11 +45,12 @@ from jackfield.errors import (
     Refused,
     RunNotFound,
 )
-from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed, Outcome
+from jackfield.hooks.service import Hook
+from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed, HookNote, Outcome
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal, Scope
 from jackfield.model.tool import BUILTIN, CALLER, CallKind
-from jackfield.model.trace_context import via
+from jackfield.model.trace_context import trace_id, via
 from jackfield.sources.base import InTransaction, Invocation, TaskUse
 from jackfield.spaces import transactions as space_tx
 from jackfield.store import Store
@@ -94,7 +96,9 @@ class Pipeline:
             prepared = await self.prepare(request, call_id=call_id)
             return await self._carry_on(prepared)
         except Refused as refusal:
-            await self.record_refusal(request, refusal, entry=None if prepared is None else prepared.entry)
+            known_as = refusal.call_id if isinstance(refusal, DeniedByHook) else None
+            entry = None if prepared is None else prepared.entry
+            await self.record_refusal(request, refusal, entry=entry, known_as=known_as)
             raise
 
     async def carry_on(self, prepared: Prepared) -> Call:
@@ -128,10 +132,13 @@ class Pipeline:
             self._count_refusal(request, entry, refusal)
             await self.record_refusal(request, refusal, entry=entry)
 
-    async def record_refusal(self, request: CallRequest, refusal: Refused, *, entry: Entry | None = None) -> None:
-        """Put a call on record that `prepare` has refused, and counted."""
+    async def record_refusal(
+        self, request: CallRequest, refusal: Refused, *, entry: Entry | None = None, known_as: str | None = None
+    ) -> None:
+        """Put a call on record that `prepare` has refused, and counted. `known_as`: an id that hooks were told."""
         # T14
-        await self._executor.refusals.record(request, refusal, find=partial(self._seen, request, refusal, entry))
+        find = partial(self._seen, request, refusal, entry)
+        await self._executor.refusals.record(request, refusal, find=find, call_id=known_as)
         refusal.on_record = True
 
     async def write_refusals(self) -> None:
@@ -163,23 +170,42 @@ class Pipeline:
             if entry.tool.visible and request.space_id is not None:
                 shown = await self._shown(entry, request.space_id, agent)
             decision = await self._decide(entry, request, agent)
+            call = self._new_call(entry, request, call_id, agent=agent, shown=shown)
+            if (hooks := self._executor.hooks.before(entry)) and isinstance(decision, Allow | Ask):
+                request, call, decision = await self._ask_hooks(hooks, entry, request, call, decision)
+            return _at_once(_prepared(request, entry, call, decision))
         except Refused as refusal:
             self._count_refusal(request, entry, refusal)
             raise
-        call = self._new_call(entry, request, call_id, agent=agent, shown=shown)
-        match decision:
-            case Deny(error):
-                self._count_refusal(request, entry, error)
-                raise error
-            case Refuse(outcome):
-                return Prepared(request=request, entry=entry, call=call, refusal=outcome)
-            case Ask():
-                return Prepared(request=request, entry=entry, call=asked_first(call))
-            case Allow() if entry.answered_by_others:
-                is_async = entry.tool.is_async or request.tasks.is_followed
-                return Prepared(request=request, entry=entry, call=handed_over(call, is_async=is_async))
-            case Allow():
-                return Prepared(request=request, entry=entry, call=call)
+
+    async def _ask_hooks(
+        self, hooks: tuple[Hook, ...], entry: Entry, request: CallRequest, call: Call, decision: Allow | Ask
+    ) -> tuple[CallRequest, Call, Allow | Ask]:
+        """What the hooks before a call say, with the arguments that they leave. A denial raises."""
+        key = request.idempotency_key
+        if key is not None and await self._store.read(partial(call_tx.is_key_taken, request.principal.name, key)):
+            return request, call, decision  # no call is made: the one that the key stands for is told again
+        decided = await self._executor.hooks.decide(hooks, call, check=partial(self._catalog.require_arguments, entry))
+        if decided.denied is not None:
+            raise self._denied(decided.denied, call, decided.notes)
+        call = msgspec.structs.replace(call, hooks=decided.notes)
+        if decided.arguments is not None:
+            request = msgspec.structs.replace(request, arguments=decided.arguments)
+            changed = Raw(_encode(decided.arguments))
+            call = msgspec.structs.replace(call, arguments=changed, asked_arguments=call.arguments)
+        if not decided.asks:
+            return request, call, decision
+        if call.kind is not CallKind.TOOL:
+            said = "A hook wants a person to allow this, and nobody can be asked about a read."
+            raise self._denied(said, call, decided.notes)
+        return request, call, Ask("a hook asks for it")
+
+    def _denied(self, message: str, call: Call, notes: tuple[HookNote, ...]) -> DeniedByHook:
+        """A refusal by hooks, which is a span of its own: what they did is in the trace."""
+        refusal = DeniedByHook(message, call_id=call.id, notes=notes)
+        error = CallError(refusal.code, message)
+        self._executor.trace_refused(msgspec.structs.replace(call, status=CallStatus.REFUSED, hooks=notes, error=error))
+        return refusal
 
     def _count_refusal(self, request: CallRequest, entry: Entry | None, refusal: Refused) -> None:
         principal = request.principal.on_record
@@ -198,13 +224,17 @@ class Pipeline:
             prepared.call, prepared.entry, request.arguments, principal=request.principal
         )
 
-    async def go_on(self, prepared: Prepared, *, written: Call) -> Call:
-        """The rest of a call whose row a step of a cycle has written: until its slot is decided."""
+    async def go_on(self, prepared: Prepared, *, written: Call, settle_with: SettleWith | None = None) -> Call:
+        """The rest of a call whose row a step of a cycle has written: until its slot is decided.
+
+        `settle_with` writes its outcome, where the gateway itself runs it.
+        """
         if written.status.is_final:
             self._executor.tell_over(written)
             return written
         if written.status is CallStatus.RUNNING:
             running = self._admit(written, prepared.request, recorded=True)
+            running.settle_with = settle_with
             return await self._executor.carry_out(running, prepared.entry, prepared.request.arguments)
         self.announce(prepared, written=written)
         return await self.wait_on(written)
@@ -214,6 +244,16 @@ class Pipeline:
         self._waits(written)
         if prepared.wakes is not None:
             self._store.wake(prepared.wakes)
+
+    async def left_to_others(self, prepared: Prepared) -> Prepared:
+        """The same for a run that is parked while somebody else has to act: only the expiry ends that wait."""
+        call = prepared.call
+        if prepared.refusal is not None or call.status is CallStatus.RUNNING:
+            return prepared
+        await self._keep_way(prepared)
+        if call.status is CallStatus.WAITING:
+            call = handed_over(call, is_async=True)
+        return msgspec.structs.replace(prepared, call=call)
 
     async def wait_on(self, call: Call) -> Call:
         """The call when its slot is decided, by whoever carries it out."""
@@ -350,12 +390,15 @@ class Pipeline:
             space_id=request.space_id,
             chat_id=request.chat_id,
             idempotent=tool.metadata.idempotent,
+            verify=None if request.verifies else tool.metadata.verify,
             attempt=1,
             owner=self._gateway_id,
             waiter=self._gateway_id if request.over_http and agent is not None else None,
             timeout_ms=min(entry.deadline_ms, request.within_ms or entry.deadline_ms),
             expires_in_ms=entry.pending_ms,
             shown=shown,
+            trace_id=trace_id(),
+            replay_of=request.replay_of,
         )
 
     async def _ask(self, prepared: Prepared) -> Call:
@@ -424,7 +467,7 @@ class Pipeline:
                 return earlier
         if request.tasks is not TaskUse.REQUIRED and _is_left_alone(prepared):
             return await self._leave_alone(prepared)
-        is_bare = request.idempotency_key is None and call.agent is None
+        is_bare = request.idempotency_key is None and call.agent is None and call.verify is None
         if not is_bare:
             started = await self._store.write(partial(call_tx.start_call, call, claim=claim_of(request)))
             if not started.fresh:
@@ -489,6 +532,12 @@ class Pipeline:
     @property
     def counters(self) -> Counters:
         return self._executor.counters
+
+    async def require_visible(self, call_id: str, principal: Principal) -> None:
+        """Refuse to name a call that this principal may not see."""
+        call = await self._store.read(partial(call_tx.get_call, call_id))
+        if call is None or not may_see(principal, call):
+            raise CallNotFound(f"There is no call '{call_id[:100]}' that you may see.", param="replay_of")
 
     async def cancel(self, call_id: str, *, principal: Principal) -> Call:
         """Stop a call that is not over, wherever it is in its life. One that is over raises."""
@@ -611,6 +660,34 @@ class Pipeline:
         if call.status is CallStatus.RUNNING and call.delivery is None:
             return await self.wait(call.id, seconds=call.timeout_ms / 1000)
         return call
+
+
+def _prepared(request: CallRequest, entry: Entry, call: Call, decision: Decision) -> Prepared:
+    """The call as its decision begins it. A refusal raises."""
+    match decision:
+        case Deny(error):
+            raise error
+        case Refuse(outcome):
+            return Prepared(request=request, entry=entry, call=call, refusal=outcome)
+        case Ask():
+            return Prepared(request=request, entry=entry, call=asked_first(call))
+        case Allow() if entry.answered_by_others:
+            is_async = entry.tool.is_async or request.tasks.is_followed
+            return Prepared(request=request, entry=entry, call=handed_over(call, is_async=is_async))
+        case Allow():
+            return Prepared(request=request, entry=entry, call=call)
+
+
+def _at_once(prepared: Prepared) -> Prepared:
+    """A call that asks how another went has to be answered here and now, or whoever waits would wait for somebody."""
+    if not prepared.request.verifies or prepared.refusal is not None:
+        return prepared
+    status, name = prepared.call.status, prepared.entry.name
+    if status is CallStatus.PENDING_APPROVAL:
+        raise Forbidden(f"A call of '{name}' needs an approval, so it cannot say whether another call took effect.")
+    if status is not CallStatus.RUNNING:
+        raise Forbidden(f"'{name}' is answered by somebody else, so it cannot say whether another call took effect.")
+    return prepared
 
 
 def _agent_of(entry: Entry, request: CallRequest) -> str | None:

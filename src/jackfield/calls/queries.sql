@@ -5,29 +5,31 @@
 -- name: insert_call
 -- T1, for one call that is not over yet.
 INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
-    cycle_id, step, idx, awaited_by, status, delivery, first_reply, idempotent, attempt, owner, waiter,
-    deadline, expires_at, timeout_ms, expires_in_ms, shown, created_at)
+    cycle_id, step, idx, awaited_by, status, delivery, first_reply, idempotent, verify, attempt, owner, waiter,
+    deadline, expires_at, timeout_ms, expires_in_ms, shown, asked_arguments, hooks, trace_id, replay_of, created_at)
 VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
-    :cycle_id, :step, :idx, :awaited_by, :status, :delivery, :first_reply, :idempotent, :attempt, :owner, :waiter,
+    :cycle_id, :step, :idx, :awaited_by, :status, :delivery, :first_reply, :idempotent, :verify, :attempt, :owner, :waiter,
     CASE WHEN :has_deadline = 1 THEN clock_ms() - :age_ms + :timeout_ms END,
     CASE WHEN :has_expiry = 1 THEN clock_ms() + :expires_in_ms END,
-    :timeout_ms, :expires_in_ms, :shown, clock_ms() - :age_ms)
-RETURNING *
+    :timeout_ms, :expires_in_ms, :shown, :asked_arguments, :hooks, :trace_id, :replay_of, clock_ms() - :age_ms)
+RETURNING id, deadline, expires_at, created_at
 
 -- name: insert_settled_call
 -- A short call's only write: T1 and T2 in one, since nothing was acknowledged before.
 INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
     status, delivery, result, error_code, error_message, idempotent, attempt, owner,
-    timeout_ms, expires_in_ms, shown, created_at, finished_at, duration_ms)
+    timeout_ms, expires_in_ms, shown, asked_arguments, hooks, trace_id, replay_of, created_at, finished_at, duration_ms)
 VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
     :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
-    :timeout_ms, :expires_in_ms, :shown, clock_ms() - :age_ms, clock_ms(), :duration_ms)
+    :timeout_ms, :expires_in_ms, :shown, :asked_arguments, :hooks, :trace_id, :replay_of, clock_ms() - :age_ms, clock_ms(),
+    :duration_ms)
 RETURNING id, created_at, finished_at
 
 -- name: settle_executed
 -- T2 by the executor: only the attempt that ran it may say how it went.
 UPDATE calls SET status = :status, result = :result, error_code = :error_code, error_message = :error_message,
-    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(), duration_ms = :duration_ms
+    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(), duration_ms = :duration_ms,
+    hooks = COALESCE(:hooks, hooks), trace_id = COALESCE(trace_id, :trace_id), verified_by = :verified_by
 WHERE id = :id AND status = 'running' AND attempt = :attempt
 RETURNING *
 
@@ -56,10 +58,11 @@ WHERE id = :id AND status IN ('pending', 'pending_approval', 'pending_login') AN
 RETURNING *
 
 -- name: settle_overdue
--- T2 by the sweeper, 15 s after the executor's own timer should have done it.
+-- T2 by the sweeper, 15 s after the executor's own timer should have done it. What can still be verified is (T15).
 UPDATE calls SET status = 'failed', result = :result, error_code = :error_code, error_message = :error_message,
     delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms()
 WHERE id = :id AND status = 'running' AND attempt >= 1 AND deadline + 15000 <= clock_ms()
+    AND (verify IS NULL OR verifications >= 3)
 RETURNING *
 
 -- name: flip_one
@@ -71,7 +74,8 @@ RETURNING *
 -- name: approve_to_run
 -- T4 for tools that a gateway runs.
 UPDATE calls SET status = 'running', attempt = 0, arguments = COALESCE(:arguments, arguments),
-    asked_arguments = NULLIF(arguments, COALESCE(:arguments, arguments)),
+    asked_arguments = COALESCE(asked_arguments, NULLIF(arguments, COALESCE(:arguments, arguments))),
+    hooks = COALESCE(:hooks, hooks),
     decision = 'approved', decided_by = :decided_by, decided_at = clock_ms()
 WHERE id = :id AND status = 'pending_approval'
 RETURNING *
@@ -79,7 +83,8 @@ RETURNING *
 -- name: approve_to_wait
 -- T4 for tools that somebody else answers.
 UPDATE calls SET status = 'pending', arguments = COALESCE(:arguments, arguments), expires_at = clock_ms() + NULLIF(expires_in_ms, 0),
-    asked_arguments = NULLIF(arguments, COALESCE(:arguments, arguments)),
+    asked_arguments = COALESCE(asked_arguments, NULLIF(arguments, COALESCE(:arguments, arguments))),
+    hooks = COALESCE(:hooks, hooks),
     decision = 'approved', decided_by = :decided_by, decided_at = clock_ms()
 WHERE id = :id AND status = 'pending_approval'
 RETURNING *
@@ -93,7 +98,17 @@ RETURNING *
 -- name: reclaim
 -- T6 for idempotent tools.
 UPDATE calls SET attempt = attempt + 1, owner = :owner, deadline = clock_ms() + timeout_ms
-WHERE id = :id AND status = 'running' AND attempt = :seen
+WHERE id = :id AND status = 'running' AND attempt = :seen AND verifying IS NULL
+RETURNING *
+
+-- name: take_to_verify
+-- T15: nobody knows whether the tool took effect, and whoever takes the call asks the tool that can say so. Three times
+-- at most; then it is interrupted.
+UPDATE calls SET attempt = attempt + 1, owner = :owner, deadline = clock_ms() + :left_ms,
+    verifying = COALESCE(verifying, :why), verifications = verifications + 1
+WHERE id = :id AND status = 'running' AND attempt = :seen AND attempt >= 1
+    AND verify IS NOT NULL AND verifications < 3
+    AND (CAST(:is_late AS BIGINT) = 0 OR deadline + 15000 <= clock_ms())
 RETURNING *
 
 -- name: mark_sent
@@ -142,6 +157,11 @@ ON CONFLICT (principal, key) DO UPDATE SET digest = excluded.digest, call_id = e
     WHERE idempotency.created_at < clock_ms() - 86400000
 RETURNING call_id
 
+-- name: call_under_live_key
+-- The call that this key stands for, and will for another minute at least.
+SELECT call_id FROM idempotency
+WHERE principal = :principal AND key = :key AND created_at > clock_ms() - 86340000
+
 -- name: get_idempotency
 SELECT digest, call_id FROM idempotency WHERE principal = :principal AND key = :key
 
@@ -164,7 +184,8 @@ DELETE FROM idempotency WHERE (principal, key) IN (
 -- name: settle_submitted
 -- T2 by whoever answers a call that somebody else executes.
 UPDATE calls SET status = :status, result = :result, error_code = :error_code, error_message = :error_message,
-    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(), answered_by = :answered_by
+    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(), answered_by = :answered_by,
+    hooks = COALESCE(:hooks, hooks)
 WHERE id = :id AND status IN ('waiting', 'pending')
 RETURNING *
 
@@ -189,7 +210,8 @@ UPDATE calls SET deadline = CASE
     WHEN CAST(:attempt AS BIGINT) > 0 THEN 0
     WHEN substr(offered_to, 1, length(CAST(:holder AS TEXT))) = :holder THEN offers
     WHEN offered_to IS NULL AND CAST(:begins AS BIGINT) = 1 THEN offers
-    ELSE 0 END
+    ELSE 0 END,
+    begun_at = COALESCE(begun_at, CASE WHEN offered_to IS NOT NULL THEN clock_ms() END)
 WHERE id = :id AND status IN ('waiting', 'pending') AND (idempotent = 1
     OR (:attempt > 0 AND (begun_offer = :attempt OR (begun_offer = 0 AND offers = :attempt)))
     OR (:attempt = 0 AND (:begins = 0 OR offered_to IS NULL OR substr(offered_to, 1, length(CAST(:holder AS TEXT))) = :holder)))
@@ -235,7 +257,8 @@ SELECT * FROM calls WHERE run_id = :run_id AND source = 'elicitation' AND status
 -- name: offer
 -- A call goes to one tool server: to the first that takes it, and again to the same one when it returns. What somebody
 -- has begun and may not run twice goes to nobody else.
-UPDATE calls SET offered_to = :client, offered_by = :gateway, offers = offers + 1, server_left_at = NULL
+UPDATE calls SET offered_to = :client, offered_by = :gateway, offers = offers + 1, server_left_at = NULL,
+    offered_at = clock_ms()
 WHERE id = :id AND status IN ('waiting', 'pending')
     AND (offered_to = :client OR (offered_to IS NULL AND (idempotent = 1 OR begun_offer = 0)))
     AND owner IS NULL
@@ -315,8 +338,9 @@ SELECT id FROM calls WHERE id IN (each_of(:ids))
 SELECT id, run_id, tool, source, tool_version, kind, '{}' AS arguments, principal, agent, space_id, chat_id, cycle_id,
     step, idx, awaited_by, answer, status, delivery, NULL AS result, error_code, error_message, first_reply, idempotent, attempt, owner, waiter,
     sent_at, deadline, expires_at, timeout_ms, expires_in_ms, offered_to, offers, answered_by, decision, decided_by,
-    decided_at, NULL AS asked_arguments, shown, created_at, finished_at, duration_ms,
-    login_source, login_principal, login_scopes, login_times, count
+    decided_at, NULL AS asked_arguments, shown, NULL AS hooks, created_at, finished_at, duration_ms,
+    login_source, login_principal, login_scopes, login_times, login_since, count, offered_at, begun_at, trace_id, replay_of,
+    verify, verifying, verifications, verified_by
 FROM calls WHERE id IN (each_of(:ids))
 
 -- name: insert_large_result
@@ -334,6 +358,16 @@ FROM large_results WHERE call_id = :call_id
 
 -- name: prune_large_results
 DELETE FROM large_results WHERE call_id IN (each_of(:ids))
+
+-- name: insert_withheld
+-- In the transaction that settles the call, and only if that won.
+INSERT INTO withheld_results (call_id, outcome) VALUES (:call_id, :outcome)
+
+-- name: get_withheld
+SELECT outcome FROM withheld_results WHERE call_id = :call_id
+
+-- name: prune_withheld
+DELETE FROM withheld_results WHERE call_id IN (each_of(:ids))
 
 -- name: put_trace
 INSERT INTO call_traces (call_id, trace) VALUES (:call_id, :trace)
@@ -491,12 +525,15 @@ WHERE status = 'refused' AND principal = :principal AND created_at > clock_ms() 
 -- T14: final from the start, and delivered to nobody.
 INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, principal, agent, space_id, chat_id,
     status, error_code, error_message, idempotent, attempt, owner, timeout_ms, expires_in_ms, shown, count,
-    created_at, finished_at)
+    hooks, trace_id, replay_of, created_at, finished_at)
 VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
     'refused', :error_code, :error_message, :idempotent, 1, :owner, :timeout_ms, :expires_in_ms, :shown, :more,
-    clock_ms(), clock_ms())
+    :hooks, :trace_id, :replay_of, clock_ms(), clock_ms())
 RETURNING *
 
 -- name: count_refusals
 UPDATE calls SET count = count + :more, finished_at = clock_ms() WHERE id = :id AND status = 'refused'
 RETURNING id
+
+-- name: arrival_of_call
+SELECT status, cycle_id, created_at FROM inbox WHERE agent = :agent AND event_id = :event_id

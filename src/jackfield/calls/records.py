@@ -10,11 +10,27 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from jackfield.calls.events import CallEvent
 from jackfield.calls.messages import waiting
+from jackfield.calls.timeline import Moment
 from jackfield.calls.waiting import Slot, slot_of
-from jackfield.model.call import Call, CallError, CallStatus, Decision, Delivery, Done, Failed, FirstReply, LoginWait
+from jackfield.model.call import (
+    Call,
+    CallError,
+    CallStatus,
+    Decision,
+    Delivery,
+    Done,
+    Failed,
+    FirstReply,
+    HookNote,
+    LoginWait,
+)
 from jackfield.model.text import Time, iso_time
 from jackfield.model.tool import CallKind
 from jackfield.sources.base import LogNote, Progress
+
+BRIEF = 1_000
+"""Bytes that an argument's or result's JSON may have in a brief record."""
+_EMPTY = Raw(b"{}")
 
 
 class ExecuteAnswer(Struct, frozen=True, kw_only=True):
@@ -52,7 +68,7 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     kind: CallKind
     arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     asked_arguments: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
-    """What was asked for; an approval may have put other `arguments` in its place."""
+    """What was asked for; a hook or an approval may have put other `arguments` in its place."""
     principal: str
     agent: str | None
     space_id: str | None
@@ -77,6 +93,8 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     decided_at: Time | None
     answered_by: str | None
     """The key whose answer is the result, where somebody else gave it; `callback` for whoever held its url."""
+    verified_by: str | None
+    """The call that settled it, where nobody knew whether it took effect: that of the tool named by `verify`."""
     callback_url: str | None
     """Where its result can be posted without a key, once; for keys that may answer it, while it can be answered."""
     approval_url: str | None = None
@@ -96,10 +114,21 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     waits_for: Literal["question"] | None = None
     """`question`: its tool asked something. The question is a call of its own in the same run; its answer, not the
     result, is what somebody has to give."""
+    hooks: tuple[HookNote, ...] = ()
+    """What hooks did to it, in their order. Where one withheld the result, `result` has it for administrators only,
+    in the record of one call."""
     login: LoginRecord | None = None
     """While it is `pending_login`: the login that it waits for."""
     login_url: str | None = None
     """Where to make that login; for who may. It holds no secret: the browser has to be signed in."""
+    trace_id: str | None = None
+    """The trace (W3C) that the call is part of, where its caller named one or the gateway sends spans."""
+    replay_of: str | None = None
+    """The call that was made again with this one."""
+    left_out: tuple[str, ...] | UnsetType = UNSET
+    """With `brief`: which of `arguments` and `result` are longer than that and left out here."""
+    timeline: tuple[Moment, ...] | UnsetType = UNSET
+    """In the record of one call: what happened to it, in its order."""
 
 
 class OneCall(Struct, frozen=True, kw_only=True):
@@ -207,6 +236,7 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         decided_by=call.decided_by,
         decided_at=_maybe_time(call.decided_at),
         answered_by=call.answered_by,
+        verified_by=call.verified_by,
         callback_url=callback_url,
         tool_call_id=call.id,
         agent_entity_id=call.agent,
@@ -214,8 +244,34 @@ def call_record(call: Call, *, callback_url: str | None = None) -> CallRecord:
         tool_name=call.tool,
         args=call.arguments,
         seed_expires_at=expires_at,
+        hooks=call.hooks,
+        trace_id=call.trace_id,
+        replay_of=call.replay_of,
         login=_login(call.login) if call.status is CallStatus.PENDING_LOGIN and call.login is not None else None,
     )
+
+
+def brief(record: CallRecord) -> CallRecord:
+    """The record as a list shows it: without what is long."""
+    left_out = [name for name in ("arguments", "asked_arguments", "result") if _is_long(getattr(record, name))]
+    kept: dict[str, Any] = dict.fromkeys(left_out, _EMPTY)
+    if "arguments" in kept:
+        kept["args"] = _EMPTY
+    if "result" in kept:
+        kept["result"] = None
+    return msgspec.structs.replace(record, **kept, left_out=tuple(left_out))
+
+
+def _is_long(value: Raw | None) -> bool:
+    return value is not None and len(bytes(value)) > BRIEF
+
+
+def shown_outcome(withheld: Done | Failed) -> Raw:
+    """What a hook withheld, as administrators see it: the result, or the error in an object."""
+    if withheld.result is not None:
+        return withheld.result
+    assert isinstance(withheld, Failed)
+    return Raw(msgspec.json.encode({"error": {"code": withheld.code, "message": withheld.message}}))
 
 
 def _login(login: LoginWait) -> LoginRecord:

@@ -70,5 +70,6 @@ def others(call: Call) -> Call:
         tool_version="",
         arguments=_NONE,
         agent=None,
+        hooks=(),
         error=CallError(Refused.code, said),
     )

@@ -3,7 +3,7 @@
 The first of a minute is on disk before the caller is answered. Repeats are counted in memory and written once a
 second, so a flood costs a bounded number of rows and writes; a gateway that is killed loses at most that second's
 counts. A principal makes `MOST_RECORDS` such records a minute; what comes beyond is counted in one of them, `OTHER`.
-Gateways on one database share a record.
+Gateways on one database share a record. A new record is in the audit log, in the same transaction; repeats are not.
 Above: the pipeline, which refuses. Below: the store.
 """
 
@@ -17,14 +17,17 @@ from functools import partial
 import msgspec
 from msgspec import Raw
 
+from jackfield.audit.log import AuditLog
+from jackfield.audit.types import Entry as AuditedChange
 from jackfield.calls import refusal_transactions as refusal_tx
 from jackfield.calls.redaction import Redactor
-from jackfield.calls.refusal_transactions import MINUTE_MS, MOST_RECORDS, OTHER
+from jackfield.calls.refusal_transactions import MINUTE_MS, MOST_RECORDS, OTHER, KeptRefusal
 from jackfield.calls.requests import CallRequest
 from jackfield.catalog.catalog import Entry
-from jackfield.errors import Refused, SourceUnavailable, Unavailable
+from jackfield.errors import DeniedByHook, Refused, SourceUnavailable, Unavailable
 from jackfield.model.call import Call, CallError, CallStatus
 from jackfield.model.ids import new_id
+from jackfield.model.trace_context import trace_id
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.calls")
@@ -80,8 +83,11 @@ class _Minute:
 class Refusals:
     """Puts refused calls on record."""
 
-    def __init__(self, store: Store, *, redactor: Redactor) -> None:
+    def __init__(self, store: Store, *, redactor: Redactor, audit: AuditLog, tell: Callable[[Call], None]) -> None:
+        """`tell` is told of each record that is new."""
         self._store = store
+        self._tell = tell
+        self._audit = audit
         self._redactor = redactor
         self._minutes: dict[str, _Minute] = {}
         self._tidied = 0.0
@@ -90,10 +96,17 @@ class Refusals:
         self._write_lock = asyncio.Lock()
         self._closing = asyncio.Event()
 
-    async def record(self, request: CallRequest, refusal: Refused, *, find: Callable[[], Entry | None]) -> None:
+    async def record(
+        self,
+        request: CallRequest,
+        refusal: Refused,
+        *,
+        find: Callable[[], Entry | None],
+        call_id: str | None = None,
+    ) -> None:
         """Put a refused call on record, or count it there. Comes back when its record is on disk.
 
-        `find` says which tool it was, if the caller may know; it is asked once a minute.
+        `find` says which tool it was, if the caller may know; it is asked once a minute. `call_id`: of this one call.
         """
         if not is_recorded(refusal):
             return
@@ -110,7 +123,7 @@ class Refusals:
             kept.more += 1
             self._write_soon(kept)
             return
-        call = self._refused_call(request, refusal, find())
+        call = self._refused_call(request, refusal, find(), call_id or new_id("call"))
         kept = minute.kept[key] = _Kept(refusal_tx.others(call) if key[0] == OTHER else call, until=now + _MINUTE)
         minute.first_end = minute.first_end or kept.until
         await self._write(kept)
@@ -166,9 +179,12 @@ class Refusals:
             if kept.id is not None:
                 await self._store.write(partial(refusal_tx.count_refusals, kept.id, more=more))
             else:
-                written = await self._store.write(partial(refusal_tx.refuse, kept.call, more=more))
+                script = partial(refusal_tx.refuse, kept.call, more=more)
+                written = await self._store.write(self._audit.noting(script, _audited))
                 kept.id, kept.call = written.call_id, written.call
                 kept.until -= written.age_ms / 1000
+                if written.is_new:
+                    self._tell(written.call)
         except Unavailable as fault:
             kept.more += more
             self._write_soon(kept)
@@ -177,11 +193,11 @@ class Refusals:
         finally:
             kept.is_writing = False
 
-    def _refused_call(self, request: CallRequest, refusal: Refused, entry: Entry | None) -> Call:
+    def _refused_call(self, request: CallRequest, refusal: Refused, entry: Entry | None, call_id: str) -> Call:
         principal, agent = request.principal, request.agent
         tool = None if entry is None else entry.tool
         return Call(
-            id=new_id("call"),
+            id=call_id,
             run_id=_run_of(request),
             tool=_name_on_record(request.tool if entry is None else entry.name),
             source="" if tool is None else tool.source,
@@ -193,6 +209,9 @@ class Refusals:
             status=CallStatus.REFUSED,
             error=CallError(refusal.code, self._message(refusal, entry)),
             attempt=1,
+            hooks=refusal.notes if isinstance(refusal, DeniedByHook) else (),
+            trace_id=trace_id(),
+            replay_of=request.replay_of,
         )
 
     def _message(self, refusal: Refused, entry: Entry | None) -> str:
@@ -207,6 +226,15 @@ class Refusals:
             return whole
         beginning = bytes(whole)[:LONGEST_MESSAGE].decode(errors="ignore")
         return Raw(_encode({"truncated": True, "size": size, "beginning": beginning}))
+
+
+def _audited(kept: KeptRefusal) -> AuditedChange | None:
+    """The entry of a record that is new."""
+    call = kept.call
+    if not kept.is_new or call.error is None:
+        return None
+    after = {"tool": call.tool, "source": call.source, "code": call.error.code, "reason": call.error.message}
+    return AuditedChange(actor=call.principal, action="call.refused", subject=call.id, after=after)
 
 
 def is_recorded(refusal: Refused) -> bool:

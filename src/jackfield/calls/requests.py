@@ -32,6 +32,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     space_id: str | None = None
     chat_id: str | None = None
     run_id: str | None = None
+    replay_of: str | None = None
+    """The call that is made again."""
     idempotency_key: str | None = None
     digest: str = ""
     """Of the whole request, to tell a repeat from another request under the same idempotency key."""
@@ -64,6 +66,8 @@ class CallRequest(Struct, frozen=True, kw_only=True):
     """What the key must be allowed; None: whoever reaches the tool may use it."""
     only_reads: bool = False
     """A search or a poll: counted as every call is, and on record only if it fails."""
+    verifies: bool = False
+    """It asks how another call went: it is not verified itself, and waits for nobody."""
     within: tuple[str, ...] | None = None
     """Globs of the tools that the calling tool's source may call; None: no limit."""
 

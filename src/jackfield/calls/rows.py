@@ -1,8 +1,13 @@
-"""Calls and their rows; pages of calls; results that are kept apart from their calls because they are large."""
+"""Calls and their rows; pages of calls; results that are kept apart from their calls because they are large.
+
+A filter that no index answers alone (a text, a source, a tool and a status together) is looked for in windows: a
+bounded number of calls at a time, along the index that leads furthest back.
+"""
 
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -18,6 +23,7 @@ from jackfield.model.call import (
     Done,
     Failed,
     FirstReply,
+    HookNote,
     LoginWait,
 )
 from jackfield.model.tool import CallKind
@@ -26,6 +32,7 @@ from jackfield.store.base import Store
 from jackfield.store.scripts import Row, Script, Sql, one
 
 _encode = msgspec.json.Encoder().encode
+_notes = msgspec.json.Decoder(tuple[HookNote, ...]).decode
 
 
 def call_from(row: Row) -> Call:
@@ -53,6 +60,10 @@ def call_from(row: Row) -> Call:
         error=CallError(row["error_code"], row["error_message"]) if row["error_code"] else None,
         first_reply=FirstReply(row["first_reply"]) if row["first_reply"] else None,
         idempotent=bool(row["idempotent"]),
+        verify=row["verify"],
+        verifying=row["verifying"],
+        verifications=row["verifications"],
+        verified_by=row["verified_by"],
         attempt=row["attempt"],
         owner=row["owner"],
         waiter=row["waiter"],
@@ -63,6 +74,8 @@ def call_from(row: Row) -> Call:
         expires_in_ms=row["expires_in_ms"],
         offered_to=row["offered_to"],
         offers=row["offers"],
+        offered_at=row["offered_at"],
+        begun_at=row["begun_at"],
         answered_by=row["answered_by"],
         decision=Decision(row["decision"]) if row["decision"] else None,
         decided_by=row["decided_by"],
@@ -71,6 +84,9 @@ def call_from(row: Row) -> Call:
         shown=row["shown"],
         login=None if row["login_source"] is None else _login(row),
         count=row["count"],
+        hooks=() if row["hooks"] is None else _notes(row["hooks"]),
+        trace_id=row["trace_id"],
+        replay_of=row["replay_of"],
         created_at=row["created_at"],
         finished_at=row["finished_at"],
         duration_ms=row["duration_ms"],
@@ -83,6 +99,7 @@ def _login(row: Row) -> LoginWait:
         principal=row["login_principal"],
         scopes=tuple(str(row["login_scopes"] or "").split()),
         times=row["login_times"],
+        since=row["login_since"],
     )
 
 
@@ -105,7 +122,16 @@ def identity_values(call: Call) -> dict[str, Any]:
         "timeout_ms": call.timeout_ms,
         "expires_in_ms": call.expires_in_ms,
         "shown": call.shown,
+        "asked_arguments": None if call.asked_arguments is None else bytes(call.asked_arguments).decode(),
+        "hooks": notes_text(call.hooks),
+        "trace_id": call.trace_id,
+        "replay_of": call.replay_of,
     }
+
+
+def notes_text(notes: Sequence[HookNote]) -> str | None:
+    """What hooks did, as a row holds it."""
+    return _encode(notes).decode() if notes else None
 
 
 def outcome_values(outcome: Done | Failed) -> dict[str, Any]:
@@ -129,13 +155,21 @@ def _raw(text: str) -> Raw:
     return Raw(text.encode())
 
 
-CLOCKS_DIFFER_MS = 24 * 60 * 60 * 1000
+CLOCKS_DIFFER_MS = 60 * 60 * 1000
 """By how much a gateway's clock may differ from its database's for filters by time to find its calls."""
+WINDOW = 5_000
+"""Calls that are looked at together."""
+TEXT_WINDOW = 1_000
+"""The same where their arguments and results are searched."""
+MOST_IDS = 100
+FEW_IDS = 10
+"""Ids are asked for in two sizes, so that there are two statements and not a hundred."""
 
 
 class CallFilter(Struct, frozen=True, kw_only=True):
     """Which calls a page shows; what is not given does not matter."""
 
+    ids: tuple[str, ...] = ()
     status: tuple[CallStatus, ...] = ()
     tool: str | None = None
     agent: str | None = None
@@ -156,47 +190,169 @@ class CallFilter(Struct, frozen=True, kw_only=True):
 
 
 class Page(Struct, frozen=True):
-    """Calls, newest first, and where the next page begins."""
+    """Calls, newest first, and where the next page begins; None: this was the last."""
 
     calls: list[Call]
     next_cursor: str | None
 
 
 def call_page(wanted: CallFilter, *, limit: int, cursor: str | None = None) -> Script[Page]:
-    """One page, newest first. A cursor is the last id seen."""
-    rows = yield _query(wanted, limit=limit + 1, cursor=cursor)
-    calls = [call_from(row) for row in rows]
-    return Page(calls[:limit], calls[limit - 1].id if len(calls) > limit else None)
+    """One page, newest first, in one transaction. A cursor is the last id looked at."""
+    calls: list[Call] = []
+    while True:
+        page = yield from call_window(wanted, limit=limit - len(calls), cursor=cursor)
+        calls += page.calls
+        cursor = page.next_cursor
+        if cursor is None or len(calls) >= limit:
+            return Page(calls, cursor)
 
 
-def _query(wanted: CallFilter, *, limit: int, cursor: str | None) -> tuple[Sql, dict[str, Any]]:
-    """The query for a page, with only the conditions that were asked for, so that each can use its index."""
-    equal = {"tool": wanted.tool, "agent": wanted.agent, "run_id": wanted.run_id, "source": wanted.source}
-    values: dict[str, Any] = {name: value for name, value in equal.items() if value is not None}
-    conditions = [f"{name} = :{name}" for name in values]
-    more = {"principal = :made_by": wanted.made_by, **_made_between(wanted.since, wanted.until)}
-    for condition, value in more.items():
+def call_window(wanted: CallFilter, *, limit: int, cursor: str | None = None) -> Script[Page]:
+    """What a bounded look finds of a page: perhaps less than `limit`, though `next_cursor` says that there is more."""
+    rows: list[Row] = []
+    horizon: str | None = None
+    for status in wanted.status or (None,):  # each by its own: no index has the calls of several in order
+        part, reached = yield from _part(wanted, status, limit=limit + 1, cursor=cursor)
+        rows += part
+        if reached is not None:
+            horizon = reached if horizon is None else max(horizon, reached)
+    if horizon is not None:
+        rows = [row for row in rows if row["id"] >= horizon]
+    rows.sort(key=lambda row: row["id"], reverse=True)
+    last = rows[limit - 1]["id"] if len(rows) > limit else horizon
+    return Page([call_from(row) for row in rows[:limit]], last)
+
+
+def _part(
+    wanted: CallFilter, status: CallStatus | None, *, limit: int, cursor: str | None
+) -> Script[tuple[Sequence[Row], str | None]]:
+    """Rows in one status or any, and the id down to which all were looked at; None: there are no more."""
+    conditions = _conditions(wanted, status, cursor)
+    driver, edge = yield from _driver(conditions, TEXT_WINDOW if wanted.text is not None else WINDOW)
+    if edge is not None:
+        conditions.bounds.append("id >= :edge")
+        conditions.values["edge"] = edge
+    rows = yield Sql("list_calls", conditions.select("*", driver)), conditions.values | {"limit": limit}
+    return rows, rows[-1]["id"] if len(rows) == limit else edge
+
+
+class _Conditions:
+    """The parts of a WHERE clause, told apart by what an index can do for them."""
+
+    def __init__(self) -> None:
+        self.indexed: dict[str, str] = {}
+        """Column → condition that its index answers in the order of ids."""
+        self.bounds: list[str] = []
+        """Of the id."""
+        self.others: list[str] = []
+        self.values: dict[str, Any] = {}
+        self.names_calls = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether an index answers all of it, or few calls are asked about."""
+        return self.names_calls or (not self.others and len(self.indexed) <= 1)
+
+    def select(self, what: str, driver: str | None) -> str:
+        """The query along the index of `driver`, or of the id; the other conditions are checked row by row."""
+        indexed = [
+            text if column == driver else f"COALESCE({column}, '') {text.removeprefix(column)}"
+            for column, text in self.indexed.items()
+        ]
+        return self._sql(what, [*indexed, *self.others])
+
+    def edge(self, driver: str | None) -> str:
+        """Where a window along this index ends."""
+        return self._sql("id", [] if driver is None else [self.indexed[driver]]) + " OFFSET :window"
+
+    def _sql(self, what: str, conditions: list[str]) -> str:
+        every = [*conditions, *self.bounds]
+        where = f" WHERE {' AND '.join(every)}" if every else ""
+        return f"SELECT {what} FROM calls{where} ORDER BY id DESC LIMIT :limit"  # noqa: S608 - built from our own names
+
+
+def _driver(conditions: _Conditions, window: int) -> Script[tuple[str | None, str | None]]:
+    """The index along which to look, and where the window ends there: the one that leads furthest back."""
+    candidates: list[str | None] = [*conditions.indexed] or [None]
+    if conditions.is_plain:
+        return None if conditions.names_calls else candidates[0], None
+    best: tuple[str | None, str | None] | None = None
+    for candidate in candidates:
+        sql = conditions.edge(candidate)
+        rows = yield Sql("edge_of_calls", sql), conditions.values | {"limit": 1, "window": window}
+        if not rows:
+            return candidate, None
+        if best is None or rows[0]["id"] < (best[1] or ""):
+            best = candidate, rows[0]["id"]
+    assert best is not None
+    return best
+
+
+def _conditions(wanted: CallFilter, status: CallStatus | None, cursor: str | None) -> _Conditions:
+    """Only what was asked for."""
+    found = _Conditions()
+    equal = {"run_id": wanted.run_id, "agent": wanted.agent, "tool": wanted.tool, "principal": wanted.made_by}
+    for column, value in equal.items():
         if value is not None:
-            conditions.append(condition)
-            values[condition.rpartition(":")[2]] = value
+            found.indexed[column] = f"{column} = :{column}"
+            found.values[column] = value
+    if status is not None:
+        found.indexed["status"] = f"status = '{status.value}'"
+    if wanted.kind is not None and wanted.kind is not CallKind.TOOL:  # that of tools, which most are, has no index
+        found.indexed["kind"] = f"kind = '{wanted.kind.value}'"
+    elif wanted.kind is not None:
+        found.others.append(f"kind = '{wanted.kind.value}'")
+    if wanted.source is not None:
+        found.others.append("source = :source")
+        found.values["source"] = wanted.source
     if wanted.text is not None:
-        conditions.append(_CONTAINS)
-        values |= {"plain": _containing(wanted.text), "escaped": _containing(_encode(wanted.text)[1:-1].decode())}
-    if wanted.principal is not None:
-        patterns = {f"glob_{'x' * number}": _like(glob) for number, glob in enumerate(wanted.or_for_others_of)}
-        conditions.append(_visible(list(patterns)))
-        values |= {"principal": wanted.principal, **patterns}
-    if wanted.status:
-        words = ", ".join(f"'{status.value}'" for status in wanted.status)
-        conditions.append(f"status IN ({words})")
-    if wanted.kind is not None:  # the word itself, so that the index of reads can be used
-        conditions.append(f"kind = '{wanted.kind.value}'")
-    if cursor is not None:
-        conditions.append("id < :cursor")
-        values["cursor"] = cursor
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    sql = f"SELECT * FROM calls{where} ORDER BY id DESC LIMIT :limit"  # noqa: S608 - built from our own names
-    return Sql("list_calls", sql), values | {"limit": limit}
+        found.others.append(_CONTAINS)
+        escaped = _encode(wanted.text)[1:-1].decode()
+        found.values |= {"plain": _containing(wanted.text), "escaped": _containing(escaped)}
+    _limit_to_visible(found, wanted)
+    _bound(found, wanted, cursor)
+    return found
+
+
+def _limit_to_visible(found: _Conditions, wanted: CallFilter) -> None:
+    """Own calls, or those for others whose tool is like one of the patterns (`Call.for_others`)."""
+    if wanted.principal is None:
+        return
+    found.values["own"] = wanted.principal
+    if not wanted.or_for_others_of:
+        if "principal" in found.indexed:
+            found.others.append("principal = :own")
+        else:
+            found.indexed["principal"] = "principal = :own"
+        return
+    patterns = {f"glob_{'x' * number}": _like(glob) for number, glob in enumerate(wanted.or_for_others_of)}
+    likes = " OR ".join(f"tool LIKE :{name} ESCAPE '!'" for name in patterns)
+    found.others.append(f"(principal = :own OR ((attempt = 0 OR first_reply IS NOT NULL) AND ({likes})))")
+    found.values |= patterns
+
+
+def _bound(found: _Conditions, wanted: CallFilter, cursor: str | None) -> None:
+    """By time exactly by the database's clock. Ids carry the clock of their gateway: they only spare reading all
+    calls.
+    """
+    bounds: dict[str, tuple[str, Any]] = {"cursor": ("id < :cursor", cursor)}
+    if wanted.since is not None:
+        bounds["first_id"] = "id >= :first_id", _id_at(wanted.since - CLOCKS_DIFFER_MS)
+        bounds["since"] = "created_at >= :since", wanted.since
+    if wanted.until is not None:
+        bounds["end_id"] = "id < :end_id", _id_at(wanted.until + CLOCKS_DIFFER_MS)
+        bounds["until"] = "created_at < :until", wanted.until
+    for name, (condition, value) in bounds.items():
+        if value is not None:
+            (found.bounds if condition.startswith("id ") else found.others).append(condition)
+            found.values[name] = value
+    if wanted.ids:
+        found.names_calls = True
+        names = [f"id_{first}{second}" for first in "abcdefghij" for second in "abcdefghij"][
+            : MOST_IDS if len(wanted.ids) > FEW_IDS else FEW_IDS
+        ]
+        found.bounds.append(f"id IN ({', '.join(f':{name}' for name in names)})")
+        found.values |= dict(zip_longest(names, wanted.ids, fillvalue=wanted.ids[0]))
 
 
 _CONTAINS = (
@@ -212,26 +368,8 @@ def _containing(text: str) -> str:
     return "%" + re.sub(r"[%_!]", r"!\g<0>", text) + "%"
 
 
-def _made_between(since: int | None, until: int | None) -> dict[str, int | str | None]:
-    """Exactly by the database's clock. Ids carry the clock of their gateway: they only spare reading all calls."""
-    return {
-        "created_at >= :since": since,
-        "id >= :first_id": None if since is None else _id_at(since - CLOCKS_DIFFER_MS),
-        "created_at < :until": until,
-        "id < :end_id": None if until is None else _id_at(until + CLOCKS_DIFFER_MS),
-    }
-
-
 def _id_at(moment: int) -> str:
     return f"call_{max(moment, 0):012x}"
-
-
-def _visible(patterns: Sequence[str]) -> str:
-    """Own calls, or those for others whose tool is like one of the patterns (`Call.for_others`)."""
-    if not patterns:
-        return "principal = :principal"
-    likes = " OR ".join(f"tool LIKE :{name} ESCAPE '!'" for name in patterns)
-    return f"(principal = :principal OR ((attempt = 0 OR first_reply IS NOT NULL) AND ({likes})))"
 
 
 def _like(glob: str) -> str:

@@ -6,21 +6,26 @@ before that. Whoever begins to write it says so here first, so that nobody write
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jackfield.calls.telemetry import CallSpan
-from jackfield.model.call import Call, Outcome
+from jackfield.calls.transactions import Moved
+from jackfield.hooks.types import Reviewed
+from jackfield.model.call import Call, Done, Failed, Outcome
 from jackfield.model.principal import Principal
 from jackfield.sources.base import Begun, InTransaction, TaskUse
 from jackfield.sources.client import CallerClient
+from jackfield.store.scripts import Script
 
 if TYPE_CHECKING:
     from jackfield.calls.questions import OpenQuestions
 
 ANSWER_SECONDS = 600.0
 """How long a person may take to answer a question that comes up while a tool runs."""
+SettleWith = Callable[[Call, Done | Failed, Callable[[], Script[Moved]]], Awaitable[Moved]]
+"""Writes how a call ended, by this script, perhaps together with what follows from it."""
 CANCEL_SECONDS = 0.1
 """How long a stopped tool may take to tidy up before nobody waits for it any more."""
 
@@ -36,6 +41,7 @@ class Running:
         "_holds",
         "_waiter",
         "call",
+        "came_back",
         "client",
         "config",
         "depth",
@@ -44,12 +50,15 @@ class Running:
         "parked",
         "principal",
         "questions",
+        "reviewing",
+        "settle_with",
         "span",
         "stopping",
         "takes_pending",
         "task",
         "tasks",
         "trace",
+        "withheld",
         "writing",
     )
 
@@ -71,12 +80,19 @@ class Running:
         """The MCP client that made it, if one did. What that cannot answer is asked of whoever answers calls."""
         self.takes_pending = takes_pending
         self.tasks = TaskUse.REQUIRED
+        self.settle_with: SettleWith | None = None
         self.may_join = False
         """Whether the same request again, while this waits for a login, is this call."""
         self.config: dict[str, Any] | None = None
         """Options that its request gives the tool."""
         self.questions: OpenQuestions | None = None
         """What was asked of whoever answers calls."""
+        self.reviewing: asyncio.Task[Reviewed] | None = None
+        """The hooks that look at its outcome."""
+        self.came_back = False
+        """The tool itself answered or failed, so that its outcome is for hooks to see."""
+        self.withheld: Done | Failed | None = None
+        """What one of them keeps from everybody but administrators."""
         self.trace = ""
         """Where the tool's own code failed."""
         self.parked: Call | None = None

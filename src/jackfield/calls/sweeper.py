@@ -13,12 +13,13 @@ from jackfield.calls import events
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.answers import Answers
 from jackfield.calls.executor import Executor
-from jackfield.calls.messages import expired, timed_out
+from jackfield.calls.messages import expired, interrupted, timed_out
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.recovery import Recovery
 from jackfield.calls.tool_servers import ToolServers
 from jackfield.calls.transactions import Moved
-from jackfield.model.call import Call
+from jackfield.calls.verification import Verification
+from jackfield.model.call import Call, CallStatus
 from jackfield.store import Store
 from jackfield.store import gateways as gateway_tx
 from jackfield.store.scripts import Script
@@ -41,6 +42,7 @@ class Sweeper:
         answers: Answers,
         servers: ToolServers,
         recovery: Recovery,
+        verification: Verification,
         gateway_id: str,
     ) -> None:
         self._store = store
@@ -49,6 +51,7 @@ class Sweeper:
         self._answers = answers
         self._servers = servers
         self._recovery = recovery
+        self._verification = verification
         self._gateway_id = gateway_id
 
     async def recover(self) -> int:
@@ -113,12 +116,17 @@ class Sweeper:
 
     async def _overdue(self, call_id: str) -> Moved:
         call = await self._store.read(partial(call_tx.get_call, call_id))
-        timeout_ms = call.timeout_ms if call is not None else 0
-        return await self._store.write(partial(call_tx.settle_overdue, call_id, timed_out(call_id, timeout_ms)))
+        if call is None:
+            return Moved(None, moved=False)
+        if call.may_be_verified:
+            taken = await self._verification.take(call, "timeout", is_late=True)
+            return Moved(taken or call, moved=taken is not None)
+        outcome = interrupted(call_id) if call.verifying else timed_out(call_id, call.timeout_ms)
+        return await self._store.write(partial(call_tx.settle_overdue, call_id, outcome))
 
     def _tell(self, call: Call) -> None:
         if call.status.is_final:
             self._executor.counters.count(call)
             self._executor.events.tell(events.SETTLED, call)
-        else:
+        elif call.status is not CallStatus.RUNNING:
             self._executor.events.tell(events.PENDING, call)

@@ -39,6 +39,8 @@ class CallSpan(Protocol):
 
     context: contextvars.Context
     """What the tool runs in, so that the tools it calls become children of this span."""
+    trace_id: str
+    """The trace that it belongs to, as W3C spells it."""
 
     def settled(self, call: Call) -> None:
         """The call is over, and this is how."""

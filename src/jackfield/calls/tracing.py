@@ -62,10 +62,11 @@ class OtelTelemetry:
 class OtelSpan:
     """One call's span."""
 
-    __slots__ = ("_span", "context")
+    __slots__ = ("_span", "context", "trace_id")
 
     def __init__(self, span: Span) -> None:
         self._span = span
+        self.trace_id = format(span.get_span_context().trace_id, "032x")
         self.context = contextvars.copy_context()
         self.context.run(otel_context.attach, trace.set_span_in_context(span))
         # What a tool asks of another gateway belongs to this span.
@@ -76,7 +77,14 @@ class OtelSpan:
 
     def settled(self, call: Call) -> None:
         self._span.set_attribute("jackfield.call.status", call.status.value)
-        if call.status is CallStatus.FAILED:
+        for note in call.hooks:
+            told: dict[str, str | float] = {
+                "jackfield.hook.name": note.name,
+                "jackfield.hook.on": note.on,
+                "jackfield.hook.ms": note.ms,
+            }
+            self._span.add_event("jackfield.hook", told | {"jackfield.hook.decision": note.decision})
+        if call.status in (CallStatus.FAILED, CallStatus.REFUSED):
             self._failed(call.error.code if call.error is not None else "_OTHER")
         self._span.end()
 

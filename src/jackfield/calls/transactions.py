@@ -1,4 +1,4 @@
-"""Every durable transition of a call, as scripts: the pending-call protocol, T1 to T6 and T11 to T13.
+"""Every durable transition of a call, as scripts: the pending-call protocol, T1 to T6, T11 to T13 and T15.
 
 Zero rows always means that somebody else was first. A call that is shown in a space is shown in the transaction that
 moves it; one that is not costs nothing more. Every transition publishes the call's id, and one to a status that people
@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from jackfield.calls.rows import call_from, identity_values, inbox_data, outcome_values
-from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
+from jackfield.calls.rows import call_from, identity_values, inbox_data, notes_text, outcome_values
+from jackfield.calls.timeline import Arrival
+from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Doubt, Failed, HookNote
 from jackfield.model.event import Event, event_of
 from jackfield.protocol.large_results import StoredResult, is_large, set_aside
 from jackfield.spaces import transactions as space_tx
@@ -76,6 +77,15 @@ class Report(Struct, frozen=True, kw_only=True):
     """Whether it asks to begin: nobody else may then."""
 
 
+class Hooked(Struct, frozen=True, kw_only=True):
+    """What hooks made of a call's outcome, besides the outcome itself."""
+
+    notes: tuple[HookNote, ...]
+    """Of the whole call, those of earlier hooks too."""
+    withheld: Done | Failed | None = None
+    """What nobody but administrators may see."""
+
+
 def start_call(call: Call, *, age_ms: int = 0, claim: Claim | None = None, wakes: str | None = None) -> Script[Started]:
     """Record a call before anything runs, or `age_ms` into it, and take its idempotency key, if it has one."""
     # T1 outside a cycle
@@ -87,7 +97,7 @@ def start_call(call: Call, *, age_ms: int = 0, claim: Claim | None = None, wakes
     rows = yield "insert_call", insert_values(call, age_ms=age_ms)
     if wakes is not None:
         yield wake(wakes)
-    started = call_from(rows[0])
+    started = inserted(call, rows[0])
     if started.shown:
         yield from space_tx.show_call(started, status=space_tx.status_shown(started))
     yield from announce(started)
@@ -111,12 +121,20 @@ def insert_values(call: Call, *, age_ms: int) -> dict[str, Any]:
         "status": call.status.value,
         "delivery": call.delivery.value if call.delivery else None,
         "first_reply": call.first_reply.value if call.first_reply else None,
+        "verify": call.verify,
         "attempt": call.attempt,
         "waiter": call.waiter,
         "has_deadline": int(call.status in _WITH_DEADLINE and not _unstarted(call)),
         "has_expiry": int(call.status in _WITH_EXPIRY and call.expires_in_ms != 0),
         "age_ms": age_ms,
     }
+
+
+def inserted(call: Call, row: Row) -> Call:
+    """The call as `insert_call` has written it, without reading all of it back."""
+    return msgspec.structs.replace(
+        call, deadline=row["deadline"], expires_at=row["expires_at"], created_at=row["created_at"]
+    )
 
 
 def _unstarted(call: Call) -> bool:
@@ -127,19 +145,27 @@ class SettledCall(InsertScript[Call]):
     """Record a call that ended before it was on record: its final row. A large result is kept beside it."""
 
     # T1 and T2 in one. Nobody can wait for a call that was never on record, so no topic is published.
-    __slots__ = ("_age_ms", "_call", "_duration_ms", "_large_result", "_outcome")
+    __slots__ = ("_age_ms", "_call", "_duration_ms", "_large_result", "_outcome", "_withheld")
     table = "calls"
     columns = (
         *("id", "run_id", "tool", "source", "tool_version", "kind", "arguments", "principal"),
         *("agent", "space_id", "chat_id"),
         *("status", "delivery", "result", "error_code", "error_message", "idempotent", "attempt", "owner"),
-        *("timeout_ms", "expires_in_ms", "shown", "duration_ms", "created_at", "finished_at"),
+        *("timeout_ms", "expires_in_ms", "shown", "trace_id", "duration_ms", "created_at", "finished_at"),
     )
 
     def __init__(
-        self, call: Call, outcome: Done | Failed, *, age_ms: int, duration_ms: float, large_result: int
+        self,
+        call: Call,
+        outcome: Done | Failed,
+        *,
+        age_ms: int,
+        duration_ms: float,
+        large_result: int,
+        withheld: Done | Failed | None = None,
     ) -> None:
         self._call = call
+        self._withheld = withheld
         self._outcome = outcome
         self._age_ms = age_ms
         self._duration_ms = duration_ms
@@ -152,6 +178,7 @@ class SettledCall(InsertScript[Call]):
         values |= {"status": final_status(outcome).value, "age_ms": self._age_ms, "duration_ms": self._duration_ms}
         rows = yield "insert_settled_call", values
         yield from keep_large(large)
+        yield from _keep_withheld(call.id, self._withheld)
         settled = self.written(rows[0]["finished_at"], outcome)
         if settled.shown:
             yield from space_tx.show_call(settled, status="running")
@@ -164,7 +191,7 @@ class SettledCall(InsertScript[Call]):
 
     def row(self) -> tuple[object, ...] | None:
         call, outcome = self._call, self._outcome
-        if call.shown or is_large(outcome, self._large_result):
+        if call.shown or call.hooks or call.replay_of or is_large(outcome, self._large_result):
             return None
         failed = outcome if isinstance(outcome, Failed) else None
         return (
@@ -190,6 +217,7 @@ class SettledCall(InsertScript[Call]):
             call.timeout_ms,
             call.expires_in_ms,
             call.shown,
+            call.trace_id,
             self._duration_ms,
             self._age_ms,
         )
@@ -217,18 +245,31 @@ def final_status(outcome: Done | Failed) -> CallStatus:
 
 
 def settle_executed(
-    call_id: str, outcome: Done | Failed, *, attempt: int, duration_ms: float | None, large_result: int
+    call_id: str,
+    outcome: Done | Failed,
+    *,
+    attempt: int,
+    duration_ms: float | None,
+    large_result: int,
+    hooked: Hooked | None = None,
+    trace_id: str | None = None,
+    verified_by: str | None = None,
 ) -> Script[Moved]:
-    """Settle by the gateway that ran this attempt."""
-    values = {"attempt": attempt, "duration_ms": duration_ms}
-    return _settle("settle_executed", call_id, outcome, large_result, **values)
+    """Settle by the gateway that ran this attempt, or that asked the call `verified_by` how an earlier one went."""
+    values = {"attempt": attempt, "duration_ms": duration_ms, "trace_id": trace_id, "verified_by": verified_by}
+    return _settle("settle_executed", call_id, outcome, large_result, hooked, **values)
 
 
 def settle_submitted(
-    call_id: str, outcome: Done | Failed, *, answered_by: str | None = None, large_result: int
+    call_id: str,
+    outcome: Done | Failed,
+    *,
+    answered_by: str | None = None,
+    large_result: int,
+    hooked: Hooked | None = None,
 ) -> Script[Moved]:
     """Settle by whoever answers a call that somebody else executes."""
-    return _settle("settle_submitted", call_id, outcome, large_result, answered_by=answered_by)
+    return _settle("settle_submitted", call_id, outcome, large_result, hooked, answered_by=answered_by)
 
 
 def settle_rejected(
@@ -258,16 +299,26 @@ def settle_parked(call_id: str, outcome: Failed, *, owner: str) -> Script[Moved]
     return _settle("settle_parked", call_id, outcome, owner=owner)
 
 
-def _settle(statement: str, call_id: str, outcome: Done | Failed, large_result: int = 0, **extra: Any) -> Script[Moved]:
+def _settle(
+    statement: str,
+    call_id: str,
+    outcome: Done | Failed,
+    large_result: int = 0,
+    hooked: Hooked | None = None,
+    **extra: Any,
+) -> Script[Moved]:
     """The only way to a final status. The outcome goes inline or to the inbox, decided in this transaction."""
     # T2
     outcome, large = stored_outcome(outcome, call_id, large_result)
     values = {"id": call_id, "status": final_status(outcome).value, **outcome_values(outcome), **extra}
+    values["hooks"] = None if hooked is None else notes_text(hooked.notes)
     rows = yield statement, values
     yield wake(call_id)
     if not rows:
         return (yield from unmoved(call_id))
     yield from keep_large(large)
+    if hooked is not None:
+        yield from _keep_withheld(call_id, hooked.withheld)
     call = call_from(rows[0])
     if call.awaited_by is not None:
         if call.delivery is Delivery.INLINE:  # else it was decided before
@@ -309,6 +360,17 @@ def keep_large(large: StoredResult | None) -> Script[None]:
         size = len(large.body)
         values = {"call_id": large.call_id, "body": large.body, "size": size, "digest": large.digest}
         yield "insert_large_result", values
+
+
+def _keep_withheld(call_id: str, outcome: Done | Failed | None) -> Script[None]:
+    if outcome is not None:
+        yield "insert_withheld", {"call_id": call_id, "outcome": msgspec.json.encode(outcome).decode()}
+
+
+def withheld_outcome(call_id: str) -> Script[Done | Failed | None]:
+    """What a hook withheld, for administrators."""
+    row = yield from one("get_withheld", call_id=call_id)
+    return None if row is None else msgspec.json.decode(row["outcome"], type=Done | Failed)
 
 
 def tell_inbox(call: Call, *, not_before: int = 0) -> Script[None]:
@@ -355,7 +417,7 @@ def _announced_move(statement: str, call_id: str, **values: Any) -> Script[Moved
 def insert_question(question: Call) -> Script[None]:
     """A question that a tool asks is a call of its own, which somebody is to answer."""
     rows = yield "insert_call", insert_values(question, age_ms=0)
-    yield from announce(call_from(rows[0]))
+    yield from announce(inserted(question, rows[0]))
 
 
 def announce_row(row: Row) -> Script[None]:
@@ -419,12 +481,18 @@ def _released() -> Script[list[str]]:
 
 
 def approve(
-    call_id: str, *, runs_here: bool, arguments: str | None = None, decided_by: str | None = None
+    call_id: str,
+    *,
+    runs_here: bool,
+    arguments: str | None = None,
+    decided_by: str | None = None,
+    notes: tuple[HookNote, ...] = (),
 ) -> Script[Moved]:
-    """A person said yes, perhaps to other arguments than were asked for."""
+    """A person said yes, perhaps to other arguments than were asked for; `notes` is what hooks did, all of them."""
     # T4
     statement = "approve_to_run" if runs_here else "approve_to_wait"
-    return shown_move(statement, call_id, arguments=arguments, decided_by=decided_by)
+    values = {"arguments": arguments, "decided_by": decided_by, "hooks": notes_text(notes)}
+    return shown_move(statement, call_id, **values)
 
 
 def claim(call_id: str, *, owner: str) -> Script[Moved]:
@@ -437,6 +505,17 @@ def reclaim(call_id: str, *, owner: str, seen: int) -> Script[Moved]:
     """This gateway runs an idempotent call again whose gateway died."""
     # T6
     return _move("reclaim", call_id, owner=owner, seen=seen)
+
+
+def take_to_verify(
+    call_id: str, *, owner: str, seen: int, why: Doubt, left_ms: int, is_late: bool = False
+) -> Script[Moved]:
+    """This gateway asks whether a call took effect of which that is not known, and takes at most `left_ms` for it.
+
+    With `is_late` only a call whose executor did not keep its own deadline.
+    """
+    # T15
+    return _move("take_to_verify", call_id, owner=owner, seen=seen, why=why, left_ms=left_ms, is_late=int(is_late))
 
 
 def park(call_id: str, question: Call, *, attempt: int, owner: str) -> Script[Moved]:
@@ -484,6 +563,7 @@ def prune_calls(*, before_id: str, limit: int) -> Script[int]:
         ids = {"ids": json_list(row["id"] for row in gone)}
         yield "prune_large_results", ids
         yield "prune_traces", ids
+        yield "prune_withheld", ids
         yield "prune_login_joins", ids
     return len(gone)
 
@@ -491,6 +571,14 @@ def prune_calls(*, before_id: str, limit: int) -> Script[int]:
 def get_call(call_id: str) -> Script[Call | None]:
     rows = yield "get_call", {"id": call_id}
     return call_from(rows[0]) if rows else None
+
+
+def arrival_of(call: Call) -> Script[Arrival | None]:
+    """When its outcome came to its agent's inbox, and the cycle that has read it; None: it did not, or is forgotten."""
+    if call.agent is None or call.delivery is not Delivery.INBOX:
+        return None
+    row = yield from one("arrival_of_call", agent=call.agent, event_id=f"tr:{call.id}")
+    return None if row is None else Arrival(at=row["created_at"], status=row["status"], cycle_id=row["cycle_id"])
 
 
 def calls_among(call_ids: Iterable[str]) -> Script[list[Call]]:
@@ -507,6 +595,11 @@ def call_under_key(principal: str, key: str) -> Script[str | None]:
     """The id of the call that this principal made with an idempotency key."""
     row = yield from one("get_idempotency", principal=principal, key=key)
     return None if row is None else str(row["call_id"])
+
+
+def is_key_taken(principal: str, key: str) -> Script[bool]:
+    """Whether this principal has made a call with the idempotency key, so that the same request again makes none."""
+    return (yield from one("call_under_live_key", principal=principal, key=key)) is not None
 
 
 def principal_of_run(run_id: str) -> Script[str | None]:

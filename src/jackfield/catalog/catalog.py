@@ -19,12 +19,22 @@ from msgspec import Raw, Struct
 
 from jackfield.catalog.changes import Follower, ListFollower, difference, resighted, seen_by
 from jackfield.catalog.checking import Checking, with_defaults
-from jackfield.catalog.kinds import PROMPT
-from jackfield.catalog.merge import NO_PINS, Entry, Listings, Overrides, Snapshot, merge, merge_private, snapshot_of
+from jackfield.catalog.kinds import PROMPT, identity_of
+from jackfield.catalog.merge import (
+    NO_PINS,
+    Entry,
+    Listings,
+    Overrides,
+    Snapshot,
+    merge,
+    merge_private,
+    naming_with,
+    snapshot_of,
+)
 from jackfield.catalog.moment import Merging, Moment, Stored
 from jackfield.catalog.name_history import Names
 from jackfield.catalog.names import CatalogNotice, Identity, KeptNames
-from jackfield.catalog.pins import Pins
+from jackfield.catalog.pins import Pins, pinnable
 from jackfield.catalog.resource_view import ResourceView, changed_for
 from jackfield.catalog.resources import is_cut, resource_changes
 from jackfield.catalog.search import Index
@@ -125,6 +135,13 @@ class Catalog:
         moment = self._moment
         return (*moment.snapshot.notices, *moment.prompts.notices, *moment.resources.notices, *own)
 
+    async def name_for(self, identity: Identity) -> tuple[str, tuple[CatalogNotice, ...]]:
+        """What a tool of the operator's that is not listed yet would be called, and who would be renamed for it."""
+        snapshot, kept = self._moment.snapshot, self._moment.names.current
+        naming = await asyncio.to_thread(naming_with, snapshot, identity, kept=kept)
+        known = set(snapshot.naming.notices)
+        return naming.names[identity], tuple(notice for notice in naming.notices if notice not in known)
+
     @property
     def pins(self) -> Pins:
         """What foreign tools are pinned to, as of now."""
@@ -156,6 +173,12 @@ class Catalog:
             *(entry for _, entry in sorted(moment.prompts.held.items())),
             *(templates.entry_of(one) for one in templates.held),
         ]
+
+    def is_refused(self, entry: Entry) -> bool:
+        """Whether a person refused the definition of this held tool, prompt or template."""
+        refused, definition = self._moment.pins.refused, entry.tool.definition
+        identity = identity_of(entry.tool)
+        return identity in refused and definition is not None and pinnable(definition).digest == refused[identity]
 
     @property
     def own_sources(self) -> frozenset[str]:
@@ -238,13 +261,15 @@ class Catalog:
                 return None
             return await self._follow_aside(listings)
 
-    async def take_stored(self, pins: Mapping[Identity, str], names: KeptNames) -> ToolsChanged | None:
+    async def take_stored(
+        self, pins: Mapping[Identity, str], names: KeptNames, refused: Mapping[Identity, str] | None = None
+    ) -> ToolsChanged | None:
         """Judge every foreign tool by these pins, and name all tools by these names, from now on."""
         async with self._updating:
-            moment = self._moment
-            if moment.pins.stored == pins and moment.names.stored == names:
+            moment, refused = self._moment, refused or {}
+            if (moment.pins.stored, moment.pins.refused, moment.names.stored) == (pins, refused, names):
                 return None
-            change = await self._follow_aside(self._listings, Stored(pins, names))
+            change = await self._follow_aside(self._listings, Stored(pins, names, refused))
             for source, own in list(self._own.items()):
                 self._own[source] = await self._judged(source, own)
             return change
@@ -253,6 +278,12 @@ class Catalog:
         """Keep no name any more for these tools."""
         moment = self._moment
         self._moment = msgspec.structs.replace(moment, names=moment.names.freeing(gone))
+
+    def forget_names(self, given_up: KeptNames) -> None:
+        """No write that knew these names is under way any more."""
+        names = self._moment.names.forgetting(given_up)
+        if names is not self._moment.names:
+            self._moment = msgspec.structs.replace(self._moment, names=names)
 
     async def _follow_aside(self, listings: Listings, stored: Stored | None = None) -> ToolsChanged | None:
         before = self._moment

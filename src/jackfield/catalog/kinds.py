@@ -52,6 +52,7 @@ def pins_of(pins: Pins, mark: str) -> Pins:
         pins,
         stored=None if pins.stored is None else narrowed(pins.stored, mark),
         unwritten=narrowed(pins.unwritten, mark),
+        refused=narrowed(pins.refused, mark),
         waiting=frozenset((source, name[len(mark) :]) for source, name in pins.waiting if name.startswith(mark)),
     )
 

@@ -88,6 +88,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """By public name: tools that are offered to nobody, because their definition is not the pinned one."""
     held_as_new: frozenset[Identity] = frozenset()
     """Those of them that nobody has accepted yet."""
+    refused: frozenset[Identity] = frozenset()
+    """Those of them whose definition a person refused."""
     naming: Naming = NO_NAMES
     named_by: tuple[KeptNames, Mapping[str, str], tuple[str, ...]] | None = None
     """What the naming was made from, besides the tools."""
@@ -149,8 +151,11 @@ def merge(
     }
     entries = tuple(sorted((one for one in by_identity.values() if one.name not in held), key=lambda one: one.name))
     pins_are_known = pins.stored is not None
-    changed = ((one.tool.source, one.name) for one in held.values() if (one.tool.source, one.tool.name) not in as_new)
-    new = ((source, by_identity[source, tool].name) for source, tool in as_new)
+    refused = _refused(held, checked, pins)
+    undecided = [(one.tool.source, one.tool.name) for one in held.values()]
+    undecided = [identity for identity in undecided if identity not in refused]
+    changed = ((one[0], by_identity[one].name) for one in undecided if one not in as_new)
+    new = ((one[0], by_identity[one].name) for one in undecided if one in as_new)
     told = (
         *held_notices(changed, pins_are_known=pins_are_known, what=what),
         *new_notices(new, what=what),
@@ -162,6 +167,7 @@ def merge(
         by_foreign=_spellings(by_identity, prefixes=given, kept=kept),
         held=held,
         held_as_new=as_new,
+        refused=refused,
         naming=naming,
         named_by=(kept, given, sources),
         pins_are_known=pins_are_known,
@@ -172,6 +178,15 @@ def merge(
         version=_version(entries, all_categories),
         checked=checked,
     )
+
+
+def naming_with(snapshot: Snapshot, identity: Identity, *, kept: KeptNames) -> Naming:
+    """Who would be called what if the operator had this tool too."""
+    _, prefixes, sources = snapshot.named_by or ({}, {}, ())
+    names: dict[str, list[str]] = {source: [] for source in (*sources, identity[0])}
+    for source, name in (*snapshot.naming.names, identity):
+        names[source].append(name)
+    return public_names(tuple(names.items()), prefixes=prefixes, kept=kept, foreign=snapshot.naming.foreign)
 
 
 def _held_as_new(
@@ -201,6 +216,14 @@ def _held_as_new(
     }
     unseen = {identity for identity in foreign if pins.holds_new(identity)} if pins.holding_new else set()
     return frozenset(waiting | intruding | unseen)
+
+
+def _refused(held: Mapping[str, Entry], checked: Mapping[Identity, Checked], pins: Pins) -> frozenset[Identity]:
+    """The held tools whose definition a person refused."""
+    if not pins.refused:
+        return frozenset()
+    identities = ((entry.tool.source, entry.tool.name) for entry in held.values())
+    return frozenset(one for one in identities if pins.is_refused(one, checked[one].digest or ""))
 
 
 def _unoffered(listings: Listings, prefixes: Mapping[str, str]) -> dict[str, str]:
@@ -342,17 +365,17 @@ def merge_private(
         if identity in as_new or pins.holds(identity, checked[identity].digest or "", accepting=accepting)
     }
     entries = tuple(sorted((one for one in by_identity.values() if one.name not in held), key=lambda one: one.name))
-    new = {by_identity[identity].name for identity in as_new}
-    changed = ((source, name) for name in held if name not in new)
-    told = (
-        *held_notices(changed, pins_are_known=pins.stored is not None),
-        *new_notices((source, name) for name in new),
-    )
+    refused = _refused(held, checked, pins)
+    undecided = [one for one in by_identity if by_identity[one].name in held and one not in refused]
+    changed = ((source, by_identity[one].name) for one in undecided if one not in as_new)
+    new = ((source, by_identity[one].name) for one in undecided if one in as_new)
+    told = (*held_notices(changed, pins_are_known=pins.stored is not None), *new_notices(new))
     return Snapshot(
         entries=entries,
         by_name={entry.name: entry for entry in entries},
         held=held,
         held_as_new=as_new,
+        refused=refused,
         pins_are_known=pins.stored is not None,
         by_identity=by_identity,
         notices=(*notices, *told),

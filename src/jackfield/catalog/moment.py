@@ -26,6 +26,8 @@ class Stored(Struct, frozen=True):
 
     pins: Mapping[Identity, str]
     names: KeptNames
+    refused: Mapping[Identity, str]
+    """The digests of refused definitions."""
 
 
 class Moment(Struct, frozen=True):
@@ -55,7 +57,7 @@ class Merging(Struct, frozen=True, kw_only=True):
     def following(self, before: Moment, listings: Listings, stored: Stored | None = None) -> Moment:
         """The next moment. Touches nothing, so it may run in a thread."""
         old = before.snapshot
-        pins = before.pins if stored is None else before.pins.reading(stored.pins)
+        pins = before.pins if stored is None else before.pins.reading(stored.pins, stored.refused)
         names = before.names if stored is None else before.names.reading(stored.names)
         by_source = dict(listings)
         names = names.freeing(

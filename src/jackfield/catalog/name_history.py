@@ -6,6 +6,7 @@ Above: `catalog.py`, which names tools by them, and `pinning.py`, which reads an
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.catalog.kinds import PROMPT, prompt_names
@@ -22,20 +23,30 @@ class Names(Struct, frozen=True, kw_only=True):
     """As this gateway gives them out."""
     freed: KeptNames = {}
     """What is stored and does not hold any more."""
+    given_up: KeptNames = {}
+    """What was freed here and is in the store all the same, or comes into it by a write that is under way."""
     unwritten: KeptNames = {}
     """What holds and is not stored yet."""
     prompts: KeptNames = {}
     """The names of prompts among `current`, without the mark."""
 
     def reading(self, stored: KeptNames) -> "Names":
-        """With what the store holds now, which counts; what was never in it stays where its name is free."""
-        taken = {known.name for known in stored.values()}
+        """With what the store holds now, which counts; what was never in it stays where its name is free.
+
+        What was freed here stays free, also where the store was read, or written, a moment before.
+        """
+        held = {
+            one: known
+            for one, known in stored.items()
+            if (freed := self.given_up.get(one)) is None or freed.name != known.name
+        }
+        taken = {known.name for known in held.values()}
         new = {
             one: known
             for one, known in self.current.items()
             if one not in stored and one not in self.stored and known.name not in taken
         }
-        return _names(stored, {**stored, **new})
+        return _names(stored, {**held, **new}, given_up=self.given_up)
 
     def following(self, snapshot: Snapshot, prompts: Snapshot) -> "Names":
         """With the names of all tools and prompts that are listed now. Those who are not keep theirs."""
@@ -43,13 +54,22 @@ class Names(Struct, frozen=True, kw_only=True):
         taken = {known.name for known in listed.values()}
         away = {one: known for one, known in self.current.items() if one not in listed and known.name not in taken}
         current = {**away, **listed}
-        return self if current == self.current else _names(self.stored, current)
+        return self if current == self.current else _names(self.stored, current, given_up=self.given_up)
 
     def freeing(self, gone: AbstractSet[Identity]) -> "Names":
         """Without the names of those tools, which others can have now."""
         if not gone:
             return self
-        return _names(self.stored, {one: known for one, known in self.current.items() if one not in gone})
+        kept = {one: known for one, known in self.current.items() if one not in gone}
+        given_up = {one: known for one, known in self.current.items() if one in gone}
+        return _names(self.stored, kept, given_up={**self.given_up, **given_up})
+
+    def forgetting(self, given_up: KeptNames) -> "Names":
+        """After the store was read past every write that knew these names: what it has not does not come any more."""
+        left = {
+            one: known for one, known in self.given_up.items() if one in self.stored or given_up.get(one) is not known
+        }
+        return self if len(left) == len(self.given_up) else msgspec.structs.replace(self, given_up=left)
 
     def _listed(self, snapshot: Snapshot, *, mark: str = "") -> dict[Identity, KeptName]:
         return {
@@ -66,11 +86,12 @@ class Names(Struct, frozen=True, kw_only=True):
         return KeptName(name=name, wish=wish, is_foreign=is_foreign)
 
 
-def _names(stored: KeptNames, current: KeptNames) -> Names:
+def _names(stored: KeptNames, current: KeptNames, *, given_up: KeptNames) -> Names:
     return Names(
         stored=stored,
         current=current,
         freed=_besides(stored, current),
+        given_up={one: known for one, known in given_up.items() if one not in current},
         unwritten=_besides(current, stored),
         prompts=prompt_names(current),
     )

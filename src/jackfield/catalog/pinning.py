@@ -7,7 +7,7 @@ Above: the gateway, which runs `follow`, and `pins_api.py`. Below: the catalog a
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from jackfield.catalog.catalog import Catalog, Entry
 from jackfield.catalog.kinds import PinnedKind, identity_of, kind_of, pin_key
 from jackfield.catalog.names import Identity, KeptName, KeptNames
 from jackfield.catalog.pins import Definition, diff_of, pinnable
-from jackfield.catalog.transactions import PINS_TOPIC, Pin, ToolName
+from jackfield.catalog.transactions import PINS_TOPIC, Pin, RefusedDefinition, ToolName
 from jackfield.errors import Conflict, NotFound
 from jackfield.model.event import Event
 from jackfield.protocol.backoff import RetryDelays
@@ -46,6 +46,8 @@ class Difference(Struct, frozen=True, kw_only=True):
     key: str
     source: str
     is_held: bool
+    refused: RefusedDefinition | None
+    """Who refused what is offered now, if somebody did."""
     digest: str
     """Of what is offered; whoever accepts it says which one was seen."""
     pinned: Raw | None
@@ -63,7 +65,9 @@ class Pinning:
         self._store = store
         self._wanted = asyncio.Event()
         self._reading = asyncio.Lock()
-        self._told: frozenset[Identity] = frozenset()
+        self._told: frozenset[tuple[Identity, str]] = frozenset()
+        """What is held, with the digests of the definitions."""
+        self._refused: Mapping[Identity, RefusedDefinition] = {}
         self._freed: dict[Identity, KeptName] = {}
         self._given: dict[Identity, KeptName] = {}
         """What this gateway has said about names. One that has another config may not agree; it is not said again."""
@@ -75,12 +79,17 @@ class Pinning:
         if self._catalog.pins.stored is None:
             return
         own = (entry for source in self._catalog.own_sources for entry in self._catalog.held_of(source))
-        held = {identity_of(entry.tool): entry for entry in (*self._catalog.all_held, *own)}
-        for identity in sorted(held.keys() - self._told):
-            name, source = pin_key(held[identity]).replace(":", " ", 1), identity[0]
+        held = {
+            (identity_of(entry.tool), offered_definition(entry).digest): entry
+            for entry in (*self._catalog.all_held, *own)
+            if not self._catalog.is_refused(entry)
+        }
+        for identity, digest in sorted(held.keys() - self._told):
+            entry = held[identity, digest]
+            name, source = pin_key(entry).replace(":", " ", 1), identity[0]
             why = "is new" if self._catalog.pins.awaits(identity) else "changed its definition"
             log.warning("%s of %s is held: it %s. See 'jackfield accept %s'", name, source, why, source)
-            self._store.tell(_held_event(held[identity], reason=f"It {why}."))
+            self._store.tell(_held_event(entry, digest=digest, reason=f"It {why}."))
         self._told = frozenset(held)
 
     @property
@@ -121,6 +130,7 @@ class Pinning:
             await self._read()
             if first := self._catalog.pins.unwritten:
                 await self._in_steps(pin_tx.add_pins, [_pin(*identity, seen) for identity, seen in first.items()])
+            given_up = self._catalog.names.given_up  # all that is written from here on is without them
             freed, given = self._unwritten_names()
             if freed or given:
                 await self._in_steps(pin_tx.free_names, _names(freed))
@@ -129,6 +139,7 @@ class Pinning:
                 self._given = {one: known for one, known in self._given.items() if one not in freed} | given
             if first or freed or given:
                 await self._read()  # another gateway may have been first, and seen something else
+            self._catalog.forget_names(given_up)
         except Exception:
             log.exception("the pins of foreign tools could not be read or written; it is tried again")
             return False
@@ -143,12 +154,14 @@ class Pinning:
         """What changed in a foreign tool since it was pinned."""
         offered = offered_definition(entry)
         pinned = await self._pinned(entry)
+        is_refused = self._catalog.is_refused(entry)
         return Difference(
             name=entry.name,
             kind=kind_of(entry.tool),
             key=pin_key(entry),
             source=entry.tool.source,
             is_held=entry in self._catalog.held_of(entry.tool.source),
+            refused=self._refused.get(identity_of(entry.tool)) if is_refused else None,
             digest=offered.digest,
             pinned=Raw(pinned.encode()) if pinned else None,
             offered=Raw(offered.text.encode()),
@@ -160,16 +173,19 @@ class Pinning:
 
         `seen` has the digests that the person was shown, by `pin_key`; if a tool has changed again, nothing happens.
         """
-        pins = []
-        for entry in entries:
-            definition = offered_definition(entry)
-            if seen.get(pin_key(entry), definition.digest) != definition.digest:
-                what = kind_of(entry.tool).capitalize()
-                raise Conflict(
-                    f"{what} '{entry.name}' has changed again since you looked. Look at the new change first."
-                )
-            pins.append(_pin(*identity_of(entry.tool), definition, accepted_by))
+        pins = [
+            _pin(*identity_of(entry.tool), definition, accepted_by) for entry, definition in _meant(entries, seen=seen)
+        ]
         await self._store.write(partial(self._accepted, pins, accepted_by))
+        await self._read()
+
+    async def refuse(self, entries: Sequence[Entry], *, seen: Mapping[str, str], refused_by: str) -> None:
+        """Leave these tools held as they are offered now, all of them or none, until they are offered otherwise.
+
+        `seen` as for `accept`.
+        """
+        digests = {identity_of(entry.tool): definition.digest for entry, definition in _meant(entries, seen=seen)}
+        await self._store.write(partial(self._refused_now, digests, refused_by))
         await self._read()
 
     def _accepted(self, pins: Sequence[Pin], accepted_by: str) -> Script[None]:
@@ -188,10 +204,29 @@ class Pinning:
         yield from pin_tx.put_pins(pins)
         yield from self._audit.record(*changes)
 
+    def _refused_now(self, digests: Mapping[Identity, str], refused_by: str) -> Script[None]:
+        changes = []
+        for (source, tool), digest in sorted(digests.items()):
+            pin = yield from pin_tx.get_pin(source, tool)
+            before = None if pin is None or not pin.digest else {"sha256": pin.digest}
+            changes.append(
+                AuditedChange(
+                    actor=refused_by,
+                    action="definition.refused",
+                    subject=f"{source}:{tool}",
+                    before=before,
+                    after={"sha256": digest},
+                )
+            )
+        yield from pin_tx.refuse_definitions(digests, refused_by=refused_by)
+        yield from self._audit.record(*changes)
+
     async def _read(self) -> None:
         async with self._reading:
             pins, names = await self._store.read(pin_tx.pin_digests), await self._store.read(pin_tx.tool_names)
-            await self._catalog.take_stored(pins, _kept(names))
+            self._refused = await self._store.read(pin_tx.refused_definitions)
+            refused = {identity: one.digest for identity, one in self._refused.items()}
+            await self._catalog.take_stored(pins, _kept(names), refused)
         self.look()
 
     def _unwritten_names(self) -> tuple[dict[Identity, KeptName], dict[Identity, KeptName]]:
@@ -220,10 +255,19 @@ def offered_definition(entry: Entry) -> Definition:
     return pinnable(entry.tool.definition)
 
 
-def _held_event(entry: Entry, *, reason: str) -> Event:
+def _meant(entries: Sequence[Entry], *, seen: Mapping[str, str]) -> Iterator[tuple[Entry, Definition]]:
+    """What each offers now, which must be what the person was shown, where that is known."""
+    for entry in entries:
+        definition = offered_definition(entry)
+        if seen.get(pin_key(entry), definition.digest) != definition.digest:
+            what = kind_of(entry.tool).capitalize()
+            raise Conflict(f"{what} '{entry.name}' has changed again since you looked. Look at the new change first.")
+        yield entry, definition
+
+
+def _held_event(entry: Entry, *, digest: str, reason: str) -> Event:
     """Every gateway finds it so; it is told once for each definition."""
     source = entry.tool.source
-    digest = offered_definition(entry).digest if entry.tool.definition is not None else ""
     return Event(
         type="tool.quarantined",
         tool=entry.name,

@@ -55,12 +55,18 @@ class Pins(Struct, frozen=True, kw_only=True):
     """Sources that have a pin."""
     waiting: frozenset[Identity] = frozenset()
     """New tools that nobody has accepted yet."""
+    refused: Mapping[Identity, str] = {}
+    """The digests of definitions that a person refused."""
 
     def holds(self, identity: Identity, digest: str, *, accepting: frozenset[str] = frozenset()) -> bool:
         """Whether a tool with this definition may not be offered."""
         if identity[0] in self.accepting or identity[0] in accepting:
             return False
         return self.stored is None or self.digest(identity) not in (None, digest)
+
+    def is_refused(self, identity: Identity, digest: str) -> bool:
+        """Whether a person refused just this definition, which is held then."""
+        return self.refused.get(identity) == digest
 
     def awaits(self, identity: Identity) -> bool:
         """Whether the tool is new, and nobody has accepted it yet."""
@@ -78,7 +84,7 @@ class Pins(Struct, frozen=True, kw_only=True):
             return first.digest
         return pinned
 
-    def reading(self, stored: Mapping[Identity, str]) -> "Pins":
+    def reading(self, stored: Mapping[Identity, str], refused: Mapping[Identity, str]) -> "Pins":
         """With what the store holds now. Where it has a pin, that one counts, whoever was first here."""
         unwritten = {identity: first for identity, first in self.unwritten.items() if identity not in stored}
         listed = frozenset(source for source, _ in (*stored, *unwritten))
@@ -86,7 +92,9 @@ class Pins(Struct, frozen=True, kw_only=True):
             {identity for identity, digest in stored.items() if digest == UNSEEN.digest}
             | {identity for identity, first in unwritten.items() if first is UNSEEN}
         )
-        return msgspec.structs.replace(self, stored=stored, unwritten=unwritten, listed=listed, waiting=waiting)
+        return msgspec.structs.replace(
+            self, stored=stored, unwritten=unwritten, listed=listed, waiting=waiting, refused=refused
+        )
 
     def seeing(self, sightings: Iterable[tuple[Identity, Raw]], *, held: AbstractSet[Identity] = frozenset()) -> "Pins":
         """With a pin for each of these tools that has none; those that are held are pinned to nothing."""
@@ -120,8 +128,21 @@ def _canonical(raw: Raw) -> bytes:
         return msgspec.json.encode(bytes(raw).decode("utf-8", "replace"))
 
 
-def refusal(name: str, source: str, *, pins_are_known: bool, is_new: bool = False, what: str = "Tool") -> Refused:
+def refusal(
+    name: str,
+    source: str,
+    *,
+    pins_are_known: bool,
+    is_new: bool = False,
+    is_refused: bool = False,
+    what: str = "Tool",
+) -> Refused:
     """What a caller of a held tool is told."""
+    if is_refused and pins_are_known:
+        return DefinitionChanged(
+            f"{what} '{name}' is held: an administrator refused the definition that '{source}' offers. It is offered "
+            "again when the source takes that back, or when an administrator accepts it after all."
+        )
     if is_new:
         return DefinitionChanged(
             f"{what} '{name}' is held: it is new at '{source}', and nobody has accepted it yet. An administrator looks "

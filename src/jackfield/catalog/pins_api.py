@@ -1,5 +1,5 @@
-"""Foreign tools, prompts and templates whose definition changed: what the change is, and accepting it, one tool or a
-whole source.
+"""Foreign tools, prompts and templates whose definition changed: what the change is, and accepting or refusing it, one
+tool or a whole source.
 
 Only an administrator sees the change: a definition that nobody accepted is no text for agents.
 Below: `pinning.py`.
@@ -20,6 +20,7 @@ from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.principal import Scope
+from jackfield.model.text import Time, iso_time
 from jackfield.sources.supervisor import SourceRegistry
 
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}(?![\\s\\S])", description="`digest` of the change that was seen")]
@@ -32,7 +33,9 @@ class AcceptBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AcceptAllBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which changes are meant, by their `key`; only those are accepted. Without: all that are held now."""
+    """Which changes are meant, by their `key`; only those are decided. Without: all that are held now and that nobody
+    has refused.
+    """
 
     digests: dict[str, Digest] | None = None
 
@@ -50,6 +53,9 @@ class ToolDiff(Struct, frozen=True, kw_only=True):
     pinned: Any
     offered: Any
     diff: str
+    refused_by: str | None
+    """Who refused what is offered now; null: nobody."""
+    refused_at: Time | None
 
 
 class SourceDiff(Struct, frozen=True, kw_only=True):
@@ -71,6 +77,22 @@ class AcceptedSource(Struct, frozen=True, kw_only=True):
 
     source: str
     tools: list[ToolEntry]
+    prompts: list[str]
+    templates: list[str]
+
+
+class RefusedTool(Struct, frozen=True, kw_only=True):
+    """The tool stays held. Not `refused`: there was nothing to refuse."""
+
+    tool: str
+    refused: bool
+
+
+class RefusedSource(Struct, frozen=True, kw_only=True):
+    """What stays held: the names of tools and prompts, and templates."""
+
+    source: str
+    tools: list[str]
     prompts: list[str]
     templates: list[str]
 
@@ -115,6 +137,17 @@ class PinsApi:
         [shown_now] = self._manifests([entry])
         return json_response(_AcceptedTool(tool=shown_now, accepted=is_held))
 
+    async def refuse_tool(self, request: Request) -> Response:
+        """Leave one tool held, as its source offers it now."""
+        body = await _one.read(request)
+        entry = self._tool(request)
+        offered_definition(entry)
+        is_held = entry.name in self._catalog.held
+        if is_held:
+            seen = {} if body.digest is None else {entry.name: body.digest}
+            await self._pinning.refuse([entry], seen=seen, refused_by=request.principal.name)
+        return json_response(RefusedTool(tool=entry.name, refused=is_held))
+
     async def show_source_diff(self, request: Request) -> Response:
         """What changed in the held tools of a source."""
         source = self._source(request)
@@ -125,20 +158,39 @@ class PinsApi:
         """Take the new definitions of a source's held tools, all that are meant or none."""
         body = await _all.read(request)
         source = self._source(request)
-        held = self._held(request, source)
-        if body.digests is not None:
-            held = [entry for entry in held if pin_key(entry) in body.digests]
-        if held:
-            seen = body.digests or {}
-            await self._pinning.accept(held, seen=seen, accepted_by=request.principal.name)
+        meant = self._meant(request, source, body)
+        if meant:
+            await self._pinning.accept(meant, seen=body.digests or {}, accepted_by=request.principal.name)
         return json_response(
             _AcceptedSource(
                 source=source,
-                tools=self._manifests([entry for entry in held if kind_of(entry.tool) == "tool"]),
-                prompts=[entry.name for entry in held if kind_of(entry.tool) == "prompt"],
-                templates=[entry.name for entry in held if kind_of(entry.tool) == "template"],
+                tools=self._manifests([entry for entry in meant if kind_of(entry.tool) == "tool"]),
+                prompts=[entry.name for entry in meant if kind_of(entry.tool) == "prompt"],
+                templates=[entry.name for entry in meant if kind_of(entry.tool) == "template"],
             )
         )
+
+    async def refuse_source(self, request: Request) -> Response:
+        """Leave a source's held tools held as they are offered now, all that are meant or none."""
+        body = await _all.read(request)
+        source = self._source(request)
+        meant = self._meant(request, source, body)
+        if meant:
+            await self._pinning.refuse(meant, seen=body.digests or {}, refused_by=request.principal.name)
+        return json_response(
+            RefusedSource(
+                source=source,
+                tools=[entry.name for entry in meant if kind_of(entry.tool) == "tool"],
+                prompts=[entry.name for entry in meant if kind_of(entry.tool) == "prompt"],
+                templates=[entry.name for entry in meant if kind_of(entry.tool) == "template"],
+            )
+        )
+
+    def _meant(self, request: Request, source: str, body: AcceptAllBody) -> list[Entry]:
+        held = self._held(request, source)
+        if body.digests is None:
+            return [entry for entry in held if not self._catalog.is_refused(entry)]
+        return [entry for entry in held if pin_key(entry) in body.digests]
 
     def _tool(self, request: Request) -> Entry:
         name = request.part("name")
@@ -182,6 +234,8 @@ def _told(change: Difference) -> ToolDiff:
         pinned=change.pinned,
         offered=change.offered,
         diff=change.diff,
+        refused_by=None if change.refused is None else change.refused.refused_by,
+        refused_at=None if change.refused is None else iso_time(change.refused.refused_at),
     )
 
 
@@ -214,6 +268,19 @@ def routes(pinning: Pinning, *, catalog: Catalog, sources: SourceRegistry) -> li
             errors=(404, 409),
         ),
         Route(
+            method="POST",
+            path="/api/v1/tools/{name}/refuse",
+            path_takes_slashes=True,
+            handler=api.refuse_tool,
+            scope=Scope.ADMIN,
+            tag="Tools",
+            summary="Refuse the new definition of a held tool",
+            body=AcceptBody,
+            body_is_optional=True,
+            responses={200: ResponseSpec(description="The tool stays held", type=RefusedTool)},
+            errors=(404, 409),
+        ),
+        Route(
             method="GET",
             path="/api/v1/sources/{name}/diff",
             handler=api.show_source_diff,
@@ -233,6 +300,18 @@ def routes(pinning: Pinning, *, catalog: Catalog, sources: SourceRegistry) -> li
             body=AcceptAllBody,
             body_is_optional=True,
             responses={200: ResponseSpec(description="What is offered again", type=AcceptedSource)},
+            errors=(404, 409),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/sources/{name}/refuse",
+            handler=api.refuse_source,
+            scope=Scope.ADMIN,
+            tag="Tools",
+            summary="Refuse the new definitions of a source's held tools, prompts and templates",
+            body=AcceptAllBody,
+            body_is_optional=True,
+            responses={200: ResponseSpec(description="What stays held", type=RefusedSource)},
             errors=(404, 409),
         ),
     ]

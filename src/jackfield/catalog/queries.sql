@@ -23,7 +23,18 @@ ON CONFLICT (source, tool) DO NOTHING
 INSERT INTO pins (source, tool, digest, definition, accepted_by, updated_at)
 VALUES (:source, :tool, :digest, :definition, :accepted_by, clock_ms())
 ON CONFLICT (source, tool) DO UPDATE SET digest = excluded.digest, definition = excluded.definition,
-    accepted_by = excluded.accepted_by, updated_at = excluded.updated_at
+    accepted_by = excluded.accepted_by, updated_at = excluded.updated_at,
+    refused = NULL, refused_by = NULL, refused_at = NULL
+
+-- name: refuse_definition
+-- One that is new has no pin yet, or one to nothing.
+INSERT INTO pins (source, tool, digest, definition, accepted_by, updated_at, refused, refused_by, refused_at)
+VALUES (:source, :tool, '', '', NULL, clock_ms(), :refused, :refused_by, clock_ms())
+ON CONFLICT (source, tool) DO UPDATE SET refused = excluded.refused, refused_by = excluded.refused_by,
+    refused_at = excluded.refused_at
+
+-- name: all_refused
+SELECT source, tool, refused, refused_by, refused_at FROM pins WHERE refused IS NOT NULL
 
 -- name: all_pins
 SELECT source, tool, digest FROM pins

@@ -163,7 +163,14 @@ class ResourceView:
             if is_meant and self._sees(one.source, uri if source is not None else one.own_uri(uri)):
                 is_new = one.identity in self.snapshot.held_as_new
                 known = self.snapshot.pins_are_known
-                raise refusal(one.template, one.source, pins_are_known=known, is_new=is_new, what=WHAT)
+                raise refusal(
+                    one.template,
+                    one.source,
+                    pins_are_known=known,
+                    is_new=is_new,
+                    is_refused=one.identity in self.snapshot.refused,
+                    what=WHAT,
+                )
 
     def _reader_of(self, uri: str) -> str | None:
         """The source that a URI which nobody lists belongs to: the only one with resources of its scheme, or at all."""

@@ -110,6 +110,8 @@ class ResourceSnapshot(Struct, frozen=True, kw_only=True):
     held: tuple[OfferedTemplate, ...] = ()
     """Templates that wait for a person to accept them."""
     held_as_new: frozenset[Identity] = frozenset()
+    refused: frozenset[Identity] = frozenset()
+    """Those of them whose definition a person refused."""
     readers: tuple[str, ...] = ()
     """Sources whose unlisted URIs can be read too."""
     renamed: dict[tuple[str, str], str] = {}
@@ -181,14 +183,16 @@ def merge_resources(listings: Listings, *, pins: Pins, previous: ResourceSnapsho
     as_new = frozenset(one for one in pinned if pins.awaits(one) or pins.holds_new(one))
     held = {one for one, digest in pinned.items() if one in as_new or pins.holds(one, digest, accepting=accepting)}
     offered_as = {one.identity: one.template for one in templates}
-    changed = ((one[0], offered_as[one]) for one in held - as_new)
-    new = ((one[0], offered_as[one]) for one in as_new)
+    refused = frozenset(one for one in held if pins.is_refused(one, pinned[one]))
+    changed = ((one[0], offered_as[one]) for one in held - as_new - refused)
+    new = ((one[0], offered_as[one]) for one in as_new - refused)
     return ResourceSnapshot(
         resources=tuple(sorted(by_uri.values(), key=lambda one: one.uri)),
         by_uri=by_uri,
         templates=tuple(one for one in templates if one.identity not in held),
         held=tuple(one for one in templates if one.identity in held),
         held_as_new=as_new,
+        refused=refused,
         renamed={(one.source, one.own_uri): uri for uri, one in by_uri.items() if uri != one.own_uri},
         readers=tuple(source for source, listing in offering if listing.reads_unlisted),
         timeouts={source: one.read_timeout_ms for source, one in offering if one.read_timeout_ms is not None},

@@ -62,6 +62,23 @@ class Declared(Struct, frozen=True, kw_only=True):
     count: int
 
 
+class ToolTest(Struct, frozen=True, kw_only=True):
+    """What would come of a tool, if it was kept. `ok`: it can be offered, and its server takes connections."""
+
+    ok: bool
+    name: str
+    notices: list[str]
+    server: str | None
+    error: str | None
+
+
+class ToolDefinition(Struct, frozen=True, kw_only=True):
+    """What a tool was made with. The values of its headers are hidden."""
+
+    name: str
+    definition: dict[str, Any]
+
+
 class _OneTool(Struct, frozen=True, kw_only=True):
     tool: Raw
 
@@ -90,6 +107,26 @@ class StoredToolApi:
         """Keep a new tool."""
         name = await self._stored_tools.create(await read_object(request), principal=request.principal)
         return json_response(await self._shown(name), status=201)
+
+    async def test_tool(self, request: Request) -> Response:
+        """Say what would come of a new tool, without keeping or calling it."""
+        tried = await self._stored_tools.test(await read_object(request))
+        name, notices = await self._catalog.name_for(tried.identity)
+        clean = request.sanitizer.text
+        return json_response(
+            ToolTest(
+                ok=tried.error is None,
+                name=name,
+                notices=[clean(notice.message) for notice in notices],
+                server=tried.server,
+                error=None if tried.error is None else clean(tried.error),
+            )
+        )
+
+    async def show_definition(self, request: Request) -> Response:
+        """What a kept tool was made with."""
+        name = self._kept_name(request)
+        return json_response(ToolDefinition(name=name, definition=self._stored_tools.definition(name)))
 
     async def replace_tool(self, request: Request) -> Response:
         """Give a kept tool another definition."""
@@ -129,6 +166,26 @@ class StoredToolApi:
         return [entry for entry in self._catalog.view(ADMIN).entries if entry.tool.source in sources]
 
 
+def definition_routes(
+    stored_tools: StoredTools, catalog: Catalog, *, list_again: Callable[[], Awaitable[None]]
+) -> list[Route]:
+    """What tools were made with; the path comes before `/tools/{name}`, whose names may have slashes."""
+    api = StoredToolApi(stored_tools, catalog, list_again=list_again)
+    return [
+        Route(
+            method="GET",
+            path="/api/v1/tools/{name}/definition",
+            path_takes_slashes=True,
+            handler=api.show_definition,
+            scope=Scope.ADMIN,
+            tag="Tools",
+            summary="What a tool that was made here was given, without secrets",
+            responses={200: ResponseSpec(description="Its fields, as they can be sent again", type=ToolDefinition)},
+            errors=(404,),
+        ),
+    ]
+
+
 def routes(stored_tools: StoredTools, catalog: Catalog, *, list_again: Callable[[], Awaitable[None]]) -> list[Route]:
     """Every route of stored tools."""
     api = StoredToolApi(stored_tools, catalog, list_again=list_again)
@@ -142,6 +199,17 @@ def routes(stored_tools: StoredTools, catalog: Catalog, *, list_again: Callable[
             summary="Make a tool",
             body=ToolBody,
             responses={201: ResponseSpec(description="The tool as the catalog shows it", type=OneTool)},
+            errors=(409,),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/sources/test/tool",  # below /tools it would hide a tool that is called `test`
+            handler=api.test_tool,
+            scope=Scope.ADMIN,
+            tag="Tools",
+            summary="Check a tool and connect to its server, sending nothing; nothing is kept",
+            body=ToolBody,
+            responses={200: ResponseSpec(description="What it would be called, or what is wrong", type=ToolTest)},
             errors=(409,),
         ),
         Route(

@@ -13,11 +13,12 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from jackfield.audit.log import AuditLog
 from jackfield.audit.types import Entry as AuditedChange
 from jackfield.catalog.merge import check
+from jackfield.catalog.names import Identity
 from jackfield.errors import BadRequest, ConfigError, Conflict, Forbidden, ToolNotFound
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ExecutionType, Tool, ToolKind
@@ -31,6 +32,7 @@ from jackfield.settings import (
     is_source_name,
     parse_tool,
 )
+from jackfield.settings.origins import table_for_show
 from jackfield.sources import transactions as tool_tx
 from jackfield.sources.authorization import SourceLogins
 from jackfield.sources.base import Source
@@ -44,8 +46,19 @@ log = logging.getLogger("jackfield")
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
 MOST_DECLARED = 100
 """Sources that one key may declare: each is kept, and is a label of the figures."""
+TEST_SECONDS = 10.0
+"""A server that takes no connection in this time cannot be reached, says a test."""
 OWN_SOURCES = ("http", "internal", "external", "space")
 """What lists the tools of `[[tools]]` and of the API."""
+
+
+class TriedTool(Struct, frozen=True, kw_only=True):
+    """What came of testing a tool that is not kept."""
+
+    identity: Identity
+    server: str | None = None
+    """The origin that took a connection."""
+    error: str | None = None
 
 
 class StoredTools:
@@ -107,6 +120,12 @@ class StoredTools:
         """Whether a tool of this name was made over the API."""
         return name in self._kept
 
+    def definition(self, name: str) -> dict[str, Any]:
+        """What a tool was made with, without secrets. Raises `ToolNotFound` where it was not made over the API."""
+        self._check_kept(name)
+        given = msgspec.to_builtins(self._kept[name])
+        return table_for_show({key: value for key, value in given.items() if value is not None})
+
     async def load(self) -> None:
         """Read everything anew and let the sources list it. One after another, so that the newest reading stands."""
         async with self._loading:
@@ -128,12 +147,26 @@ class StoredTools:
 
     async def create(self, raw: Mapping[str, Any], *, principal: Principal) -> str:
         """Keep a new tool; its name must be free."""
-        tool = self._parsed(raw)
-        if tool.name in self._configured:
-            raise Conflict(f"Tool '{tool.name}' stands in the config. Change it there, or choose another name.")
+        tool = self._new(raw)
         if not await self._put(tool, raw, principal, replace=False):
-            raise Conflict(f"Tool '{tool.name}' exists. Change it with PUT /api/v1/tools/{tool.name}.")
+            raise _exists(tool.name)
         return tool.name
+
+    async def test(self, raw: Mapping[str, Any]) -> TriedTool:
+        """Judge a new tool as `create` does, and connect to its server. Nothing is called and nothing kept."""
+        tool = self._new(raw)
+        self._require_usable(tool)
+        if self.keeps(tool.name):
+            raise _exists(tool.name)
+        identity = (source_of(tool), tool.name)
+        if identity[0] != "http" or tool.execution is None:
+            return TriedTool(identity=identity)
+        seconds = TEST_SECONDS if tool.timeout is None else min(tool.timeout / 1000, TEST_SECONDS)
+        try:
+            server = await self._sources.reach(tool.execution.url, timeout=seconds)
+        except OutgoingError as fault:
+            return TriedTool(identity=identity, error=fault.message)
+        return TriedTool(identity=identity, server=server)
 
     async def replace(self, name: str, raw: Mapping[str, Any], *, principal: Principal) -> str:
         """Give a kept tool another definition."""
@@ -188,6 +221,19 @@ class StoredTools:
         await self.load()
         return [tool.name for tool in tools]
 
+    def _new(self, raw: Mapping[str, Any]) -> ToolSettings:
+        tool = self._parsed(raw)
+        if tool.name in self._configured:
+            raise Conflict(f"Tool '{tool.name}' stands in the config. Change it there, or choose another name.")
+        return tool
+
+    def _require_usable(self, tool: ToolSettings) -> None:
+        """A url that cannot be used is refused now."""
+        try:
+            self._sources.require_usable(tools_of([tool], "http"))
+        except ConfigError as fault:
+            raise BadRequest(fault.message, param="execution") from None
+
     def _parsed(self, raw: Mapping[str, Any], *, declared_by: str | None = None) -> ToolSettings:
         """The tool, if it can be offered; whoever brings one that cannot is told now and not by a notice later.
 
@@ -230,10 +276,7 @@ class StoredTools:
             raise ToolNotFound(f"No tool '{name}' was made over the API, so it cannot be changed here.", param="name")
 
     async def _put(self, tool: ToolSettings, raw: Mapping[str, Any], principal: Principal, *, replace: bool) -> bool:
-        try:
-            self._sources.require_usable(tools_of([tool], "http"))  # a url that cannot be used is refused now
-        except ConfigError as fault:
-            raise BadRequest(fault.message, param="execution") from None
+        self._require_usable(tool)
         text = msgspec.json.encode(raw).decode()
         script = partial(tool_tx.put_tool, tool.name, text, created_by=principal.name, replace=replace)
         change = AuditedChange(
@@ -274,6 +317,10 @@ class StoredTools:
         """A tool of the config takes the place of a stored one of its name."""
         kept = [tool for name, tool in self._kept.items() if name not in self._configured]
         return tools_of([*self._configured.values(), *kept], source)
+
+
+def _exists(name: str) -> Conflict:
+    return Conflict(f"Tool '{name}' exists. Change it with PUT /api/v1/tools/{name}.")
 
 
 def _read(raws: Sequence[dict[str, Any]], where: str) -> list[ToolSettings]:

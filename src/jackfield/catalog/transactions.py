@@ -3,7 +3,7 @@
 For all gateways of this database.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -66,6 +66,33 @@ def put_pins(pins: Sequence[Pin]) -> Script[None]:
     for pin in pins:
         yield "put_pin", _values(pin) | {"accepted_by": pin.accepted_by}
     yield wake(PINS_TOPIC)
+
+
+class RefusedDefinition(Struct, frozen=True, kw_only=True):
+    """A definition that a person refused. The time is in milliseconds since 1970."""
+
+    digest: str
+    refused_by: str
+    refused_at: int
+
+
+def refuse_definitions(digests: Mapping[tuple[str, str], str], *, refused_by: str) -> Script[None]:
+    """Note by source and tool what was refused, all of it or nothing."""
+    for (source, tool), digest in sorted(digests.items()):
+        values = {"source": source, "tool": _kept(tool), "refused": digest, "refused_by": refused_by}
+        yield "refuse_definition", values
+    yield wake(PINS_TOPIC)
+
+
+def refused_definitions() -> Script[dict[tuple[str, str], RefusedDefinition]]:
+    """What is refused, by source and tool."""
+    rows = yield "all_refused", {}
+    return {
+        (row["source"], _name(row["tool"])): RefusedDefinition(
+            digest=row["refused"], refused_by=row["refused_by"], refused_at=row["refused_at"]
+        )
+        for row in rows
+    }
 
 
 def tool_names() -> Script[list[ToolName]]:

@@ -152,7 +152,14 @@ class View:
                 is_new = (entry.tool.source, entry.tool.name) in self.snapshot.held_as_new
                 known = self.snapshot.pins_are_known
                 what = self._of.value.capitalize()
-                raise refusal(entry.name, entry.tool.source, pins_are_known=known, is_new=is_new, what=what)
+                raise refusal(
+                    entry.name,
+                    entry.tool.source,
+                    pins_are_known=known,
+                    is_new=is_new,
+                    is_refused=(entry.tool.source, entry.tool.name) in self.snapshot.refused,
+                    what=what,
+                )
 
     @property
     def index(self) -> Index:

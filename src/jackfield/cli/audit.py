@@ -14,6 +14,7 @@ from jackfield.cli.options import CONFIG, GATEWAY, JSON, UsageError, argument, c
 from jackfield.cli.output import compact, escape, local_datetime, print_either, print_stderr, style, table
 from jackfield.cli.paging import PAGING, print_more, read_pages
 from jackfield.cli.target import connect
+from jackfield.cli.times import moment_in
 from jackfield.model.text import counted
 from jackfield.sdk.audit import PAGE_SIZE, AuditEntry
 
@@ -35,8 +36,8 @@ exit codes of --verify: 0 nothing was tampered with, 1 something was""",
     argument("file", nargs="?", metavar="FILE", help="for --verify: an export, in place of the gateway's log"),
     argument("--actor", metavar="NAME", help="only what this key, user:ID or gateway:ID did"),
     argument("--action", metavar="ACTION", help="only this, such as key.created, or 'key.*'"),
-    argument("--since", metavar="TIME", help="from then on, in ISO 8601"),
-    argument("--until", metavar="TIME", help="before then, in ISO 8601"),
+    argument("--since", metavar="TIME", type=moment_in, help="from then on: ISO 8601, or 30m, 12h, 7d ago"),
+    argument("--until", metavar="TIME", type=moment_in, help="before then: ISO 8601, or 30m, 12h, 7d ago"),
     argument("--export", metavar="FILE", help="write the log to a new file, or to stdout with '-'"),
     argument("--verify", action="store_true", help="check the log"),
     argument("--head", action="append", metavar="HASH", help="for --verify: a head that was noted; repeat for several"),

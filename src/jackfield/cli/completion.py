@@ -74,7 +74,7 @@ def _words(name: str, summary: str, declared: Command) -> CommandWords:
 
 
 def _choices(declared: Argument) -> tuple[str, ...]:
-    return tuple(map(str, declared.settings.get("choices", ())))
+    return tuple(map(str, declared.settings.get("choices", declared.completes)))
 
 
 def _quoted(text: str) -> str:

@@ -2,13 +2,14 @@
 
 import logging
 import os
+import re
 import shutil
 import socket
 import stat
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -44,6 +45,8 @@ from jackfield.workers.supervisor import Supervisor
 OLDEST_PYTHON = (3, 11)
 STDERR_LINES = 3
 """Lines of a failing source's stderr to show."""
+_FAILED_AT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z ")
+"""What a request that failed begins with, among the lines of a source's stderr."""
 
 
 class Level(Enum):
@@ -113,7 +116,7 @@ async def examine(config: str | None) -> list[Finding]:
 
 async def _check_gateway(settings: Settings, url: str, key: str | None) -> list[Finding]:
     async with Client(url, key) as client:
-        findings = list(check_running(await client.ready(), url))
+        findings = list(check_running(await client.ready(), url, configured=_configured(settings)))
         offered = [(tool.name, tool.source) for tool in await client.tools.list()]
         offered += [(prompt.name, prompt.source) for prompt in await client.prompts.list()]
         offered += [(one.uri, one.source) for one in await client.resources.list()]
@@ -248,6 +251,21 @@ def check_tool_names(settings: Settings, offered: Collection[tuple[str, str]]) -
         own = _own_servers(name, agent)
         patterns = [pattern for pattern in agent.tools if pattern.partition(":")[0] not in own]
         yield from _unmatched(f"agents.{name}.tools", patterns, offered)
+    for where, verify in _verifiers(settings):
+        if all(name != verify for name, _ in offered):
+            near = nearest(verify, [name for name, _ in offered])
+            yield warning(where, f"There is no tool '{verify}'.{near}", "Correct it, unless its source is down.")
+
+
+def _verifiers(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The tools that are asked whether calls of others took effect, each with where the config names it."""
+    for tool in settings.tools:
+        if tool.metadata.verify is not None:
+            yield f"tools.{tool.name}.metadata.verify", tool.metadata.verify
+    for source in settings.sources:
+        for name, override in source.tools.items():
+            if "verify" in override.metadata:
+                yield f"sources.{source.name}.tools.{name}.metadata.verify", str(override.metadata["verify"])
 
 
 def _own_servers(agent: str, settings: AgentSettings) -> Collection[str]:
@@ -380,7 +398,11 @@ async def try_sources(settings: Settings) -> list[Finding]:
         except JackfieldError as error:
             return [fault("sources", error.message)]
     names = check_tool_names(settings, offered)
-    return [*(finding for report in reports for finding in check_source(report)), *notices, *names]
+    return [
+        *(finding for report in reports for finding in check_source(report, _configured(settings))),
+        *notices,
+        *names,
+    ]
 
 
 def _offered(catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -392,7 +414,11 @@ def _offered(catalog: Catalog) -> Iterator[tuple[str, str]]:
     yield from ((one.template, one.source) for one in seen.templates)
 
 
-def check_source(report: SourceReport) -> Iterator[Finding]:
+def _configured(settings: Settings) -> frozenset[str]:
+    return frozenset(source.name for source in settings.sources)
+
+
+def check_source(report: SourceReport, configured: Container[str] = ()) -> Iterator[Finding]:
     """One source of a temporary or running gateway."""
     subject = f"source {report.name}"
     if report.status in ("up", "faulty"):
@@ -403,23 +429,28 @@ def check_source(report: SourceReport) -> Iterator[Finding]:
     elif report.status == "login_needed":
         yield warning(subject, report.error or "It needs a login.")
     elif report.status == "down":
-        text = f"{report.error or 'It is down.'}{_last_stderr(report)}"
-        yield fault(subject, text, f"Correct [sources.{report.name}] or its target.")
+        text = f"{report.error or 'It is down.'}{_last_words(report)}"
+        where = f"[sources.{report.name}]" if report.name in configured else f"it ('jackfield sources {report.name}')"
+        yield fault(subject, text, f"Correct {where} or its target.")
     else:
         doing = f" {report.doing}" if report.doing else ""
-        text = f"It did not start within {SOURCES_TIMEOUT:g} s.{doing}{_last_stderr(report)}"
+        text = f"It did not start within {SOURCES_TIMEOUT:g} s.{doing}{_last_words(report)}"
         yield fault(subject, text, "Check that its target responds.")
     for part in report.faults:
         yield fault(subject, part)
 
 
-def _last_stderr(report: SourceReport) -> str:
-    """The end of its process's stderr, which usually has the cause."""
-    text = " / ".join(line.strip() for line in report.stderr[-STDERR_LINES:] if line.strip())
-    return f" stderr: {text}" if text else ""
+def _last_words(report: SourceReport) -> str:
+    """The end of its process's stderr, which usually has the cause; or what else is known of the last failure."""
+    lines = [line.strip() for line in report.stderr[-STDERR_LINES:] if line.strip()]
+    if not lines or not (failed := _FAILED_AT.match(lines[-1])):
+        more = f"stderr: {' / '.join(lines)}" if lines else ""
+    else:
+        more = lines[-1][failed.end() :].removeprefix(report.error or "").strip()
+    return f" {more}{'' if more.endswith(('.', '!', '?', '…')) else '.'}" if more else ""
 
 
-def check_running(readiness: Readiness, url: str) -> Iterator[Finding]:
+def check_running(readiness: Readiness, url: str, *, configured: Container[str] = ()) -> Iterator[Finding]:
     """The running gateway and its sources."""
     if readiness.is_ready:
         yield ok("gateway", f"Jackfield {readiness.version} is running at {url} and ready")
@@ -428,7 +459,7 @@ def check_running(readiness: Readiness, url: str) -> Iterator[Finding]:
     if readiness.config is not None:
         yield from check_reload(readiness.config)
     for report in readiness.sources:
-        yield from check_source(report)
+        yield from check_source(report, configured)
     for notice in readiness.notices:
         yield warning("names", notice.message)
 

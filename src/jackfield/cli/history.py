@@ -23,6 +23,7 @@ from jackfield.cli.output import (
 from jackfield.cli.paging import PAGING, print_more, read_pages
 from jackfield.cli.pending import caller_of
 from jackfield.cli.target import connect
+from jackfield.cli.times import moment_in
 from jackfield.errors import Conflict, JackfieldError, Refused
 from jackfield.sdk import CallRecord, Client, RunInfo
 from jackfield.sdk.calls import PAGE_SIZE, large_result
@@ -31,7 +32,7 @@ from jackfield.sdk.types import UNSETTLED
 FILTERS = ("status", "tool", "kind", "agent", "run", "principal", "source", "since", "until", "text")
 _SEE = "'jackfield calls' lists them."
 _NOT_CANCELLED = 2
-_RESPONSE, _CYCLE = "resp_", "cycle_"
+_RUNS = ("resp_", "cycle_", "prog_", "ses_")
 
 
 @command(
@@ -46,8 +47,8 @@ and when.""",
     argument("--run", metavar="ID", help="only calls of this run"),
     argument("--principal", metavar="NAME", help="only calls made by this key or user:ID"),
     argument("--source", metavar="NAME", help="only calls of this source's tools"),
-    argument("--since", metavar="TIME", help="made then or later, in ISO 8601"),
-    argument("--until", metavar="TIME", help="made before then, in ISO 8601"),
+    argument("--since", metavar="TIME", type=moment_in, help="made then or later: ISO 8601, or 30m, 12h, 7d ago"),
+    argument("--until", metavar="TIME", type=moment_in, help="made before then: ISO 8601, or 30m, 12h, 7d ago"),
     argument("--text", metavar="TEXT", help="only calls with this text in the tool's name, arguments, result or error"),
     *PAGING,
     JSON,
@@ -146,6 +147,19 @@ def call_lines(call: CallRecord) -> Iterator[str]:
         yield from _section("result", call.result)
     if call.error is not None:
         yield from _section("error", f"{call.error.code}: {call.error.message}")
+    if call.hooks:
+        yield ""
+        yield style("hooks", "bold")
+        rows = [
+            tuple(
+                map(
+                    escape,
+                    (note.name, note.on.replace("_", " "), note.decision, milliseconds(note.ms), note.reason or ""),
+                )
+            )
+            for note in call.hooks
+        ]
+        yield from table(rows, styles=("", "dim", "", "dim"), indent="  ")
     if call.trace:
         yield from _section("traceback", call.trace)
     yield ""
@@ -195,11 +209,11 @@ def timeline(call: CallRecord) -> Iterator[tuple[str, str]]:
 
 @command(
     """\
-Cancel calls that are not settled, or responses that are being made. The caller of a cancelled call is told so; a tool
+Cancel calls that are not settled, or runs that are not over. The caller of a cancelled call is told so; a tool
 that is running is asked to stop.
 
 exit codes: 0 all were cancelled, 2 at least one was not (unknown, settled before, not allowed)""",
-    argument("ids", nargs="+", metavar="ID", help="a call's id, or an unambiguous prefix; or a response's id"),
+    argument("ids", nargs="+", metavar="ID", help="a call's id, or an unambiguous prefix; or a run's id"),
     argument("--json", action="store_true", help="print the records of the cancelled calls and runs as JSON"),
     *GATEWAY,
     examples="""\
@@ -214,7 +228,7 @@ async def cancel(options: Namespace) -> int:
     async with connect(options) as client:
         for text in dict.fromkeys(options.ids):
             try:
-                if text.startswith(_RESPONSE):
+                if text.startswith(_RUNS):
                     runs.append(await client.runs.cancel(text))
                 else:
                     calls.append(await _cancel_call(client, text))
@@ -234,9 +248,6 @@ async def cancel(options: Namespace) -> int:
 
 
 async def _cancel_call(client: Client, text: str) -> CallRecord:
-    if text.startswith(_CYCLE):
-        raise UsageError(f"A cycle of an agent cannot be cancelled, but its calls can: jackfield calls --run {text}.")
-
     async def unsettled() -> Sequence[CallRecord]:
         async with aclosing(client.calls.iterate(status=",".join(sorted(UNSETTLED)), page_size=PAGE_SIZE)) as found:
             return [call async for call in found]

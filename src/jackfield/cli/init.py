@@ -105,10 +105,18 @@ FILES = {
     ".gitignore": GITIGNORE,
 }
 """Path in the project to text."""
+PURPOSES = {
+    "jackfield.toml": "the config: where tools come from",
+    "tools/hello.py": "four tools, plain Python functions; the running gateway reloads them when you save",
+    "README.md": "commands to try",
+    ".gitignore": "keeps .jackfield, with the admin key and the database, out of git",
+}
 
 
 @command(
-    "Create a small working project: jackfield.toml, tools/hello.py, README.md and .gitignore.",
+    """\
+Create a small working project: jackfield.toml, tools/hello.py, README.md and .gitignore. Asks nothing, and overwrites
+nothing.""",
     argument("folder", nargs="?", default=".", metavar="DIR", help="where (default: this folder)"),
     JSON,
     examples="""\
@@ -121,12 +129,16 @@ def init(options: Namespace) -> int:
     if options.json:
         print_json({"folder": str(folder.resolve()), "written": written})
         return 0
-    for name in written:
-        print(f"  wrote {folder / name}")
+    paths = {name: str(folder / name) for name in written}
+    width = max(map(len, paths.values()))
+    for name, path in paths.items():
+        print(f"  wrote {path.ljust(width)}  {PURPOSES[name]}")
     cd = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
+    serve, call = f"{cd}jackfield serve", f"{cd}jackfield call greet name=Ada"
     print("\nNext:")
-    print(f"  {style(f'{cd}jackfield serve', 'bold')}")
-    print(f"  {style(f'{cd}jackfield call greet name=Ada', 'bold')}   (in another terminal)")
+    already = "" if cd else "   (or 'jackfield reload', if a gateway runs in this folder)"
+    print(f"  {style(serve.ljust(len(call)) if already else serve, 'bold')}{already}")
+    print(f"  {style(call, 'bold')}   (in another terminal)")
     return 0
 
 

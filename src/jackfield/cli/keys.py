@@ -1,16 +1,13 @@
 """`jackfield keys`: list, create, rotate and revoke keys."""
 
-import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from jackfield.cli.options import CONFIG, GATEWAY, JSON, UsageError, argument, command
 from jackfield.cli.output import escape, print_either, style, table
 from jackfield.cli.target import connect
+from jackfield.cli.times import seconds_in
 from jackfield.sdk.keys import KeyInfo
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(rf"(\d{{1,9}})([{''.join(_UNITS)}]?)")
 
 
 @command(
@@ -93,14 +90,6 @@ def _check(options: Namespace) -> None:
         raise UsageError(f"--budget is {options.budget}; it takes 0 or more points per hour.")
     if options.expires is not None and seconds_in(options.expires, "--expires") == 0:
         raise UsageError("--expires is 0: the key would never be good. Leave it out for a key that does not expire.")
-
-
-def seconds_in(text: str, flag: str) -> int:
-    """A duration such as 30d, in seconds."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"{flag} is '{text}', which is not a duration. Write for example 90s, 15m, 12h or 30d.")
-    return int(found[1]) * _UNITS[found[2] or "s"]
 
 
 def list_lines(found: Sequence[KeyInfo]) -> list[str]:

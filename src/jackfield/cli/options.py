@@ -24,6 +24,8 @@ class Argument(Struct, frozen=True):
     flags: tuple[str, ...]
     settings: dict[str, Any]
     group: str = ""
+    completes: tuple[str, ...] = ()
+    """What a shell completes it with, where other words are good too."""
 
 
 class Command(Struct, frozen=True, kw_only=True):
@@ -97,8 +99,8 @@ def _choice(argument: Argument, prog: str) -> Callable[[str], str]:
     return check
 
 
-def argument(*flags: str, group: str = "", **settings: Any) -> Argument:
-    return Argument(flags, settings, group)
+def argument(*flags: str, group: str = "", completes: tuple[str, ...] = (), **settings: Any) -> Argument:
+    return Argument(flags, settings, group, completes)
 
 
 def command(description: str, *arguments: Argument, examples: str) -> Callable[[Run], Command]:

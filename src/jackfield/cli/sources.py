@@ -4,6 +4,7 @@ import asyncio
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from jackfield.cli import source_changes
 from jackfield.cli.options import CONFIG, GATEWAY, JSON, YES, UsageError, argument, command
 from jackfield.cli.output import (
     confirm,
@@ -28,25 +29,48 @@ MAX_LINES = 1000
 
 @command(
     """\
-List the tool sources: status, number of tools, when last checked, error.
+List the tool sources: status, number of tools, when last checked, error. With a NAME, show that source in detail.
+
+'add' makes a source while the gateway runs, 'edit' changes some of its fields, 'remove' forgets it; 'test' connects and
+lists what it offers, and keeps nothing; 'restart' closes and opens it. All of these reach every gateway of the database
+and need an admin key. Fields are those of [sources.NAME] in the config: key=value, key:=JSON, table.key=value, or
+--file. Sources of the config are changed there.
 
 exit codes: 0 all are up, 1 one of them is down, faulty or needs a login""",
-    argument("name", nargs="?", metavar="NAME", help="show this source in detail; needs an admin key"),
+    argument(
+        "word",
+        nargs="?",
+        metavar="NAME|ACTION",
+        help="show this source in detail, or: add, edit, remove, test, restart",
+        completes=source_changes.ACTIONS,
+    ),
+    argument("name", nargs="?", metavar="NAME", help="the source to add, edit, remove, test or restart"),
+    argument("fields", nargs="*", metavar="key=value", help="for add, edit and test: its fields"),
+    argument("--file", metavar="FILE", help="for add, edit and test: fields in TOML or JSON, or with [sources.NAME]"),
+    argument("--unset", action="append", metavar="KEY", help="for edit: remove this field; repeat for several"),
     argument("--refresh", action="store_true", help="reload every source first, bypassing caches"),
     JSON,
     *GATEWAY,
     examples="""\
   jackfield sources
   jackfield sources github             (in detail: tools, faults, stderr of its process)
+  jackfield sources test github kind=mcp url=https://api.githubcopilot.com/mcp headers.Authorization='Bearer ${GH}'
+  jackfield sources add git --file git.toml
+  jackfield sources edit git prefix=git_
+  jackfield sources restart git
+  jackfield sources remove git
   jackfield sources --refresh          (reload every source first)
   jackfield sources --json""",
 )
 async def sources(options: Namespace) -> int:
+    source_changes.check_words(options)
     async with connect(options) as client:
         if options.refresh:
             await client.tools.refresh()
-        if options.name:
-            source = await client.sources.get(options.name)
+        if options.word in source_changes.ACTIONS:
+            return await source_changes.change(options, client)
+        if options.word:
+            source = await client.sources.get(options.word)
             print_either(options, {"source": source}, source_lines(source))
             return 0 if source.status == "up" else 1
         states = await client.tools.scenarios()
@@ -71,7 +95,7 @@ def source_lines(source: SourceInfo) -> Iterator[str]:
     if source.resources or source.templates:
         yield f"{counted(source.resources, 'resource')}, {counted(source.templates, 'template')}"
     if source.stderr:
-        yield style("last lines on stderr:", "dim")
+        yield style("last lines on stderr, or failed requests:", "dim")
         yield from (f"  {escape(line)}" for line in source.stderr)
 
 
@@ -110,6 +134,7 @@ agent is called 'server@agent'.
 
 exit codes: 0 accepted or nothing to accept, 1 declined, 2 not accepted (unknown, changed again, no terminal)""",
     argument("name", help="a source or a tool"),
+    argument("--refused", action="store_true", help="of a source: also what was refused before"),
     CONFIG,
     YES,
     *GATEWAY,
@@ -119,11 +144,42 @@ exit codes: 0 accepted or nothing to accept, 1 declined, 2 not accepted (unknown
   jackfield accept github --yes          (the diff is printed anyway)""",
 )
 async def accept(options: Namespace) -> int:
+    return await _decide(options, accepts=True)
+
+
+@command(
+    """\
+Show how the definitions of upstream tools, prompts and resource templates have changed since they were pinned, and
+refuse them. They stay quarantined, and nobody is asked about them again until the source offers something else;
+'jackfield accept TOOL' and 'jackfield accept SOURCE --refused' accept it after all.
+
+NAME is as for 'jackfield accept'.
+
+exit codes: 0 refused or nothing to refuse, 1 declined, 2 not refused (unknown, changed again, no terminal)""",
+    argument("name", help="a source or a tool"),
+    CONFIG,
+    YES,
+    *GATEWAY,
+    examples="""\
+  jackfield refuse github
+  jackfield refuse create_issue --yes""",
+)
+async def refuse(options: Namespace) -> int:
+    return await _decide(options, accepts=False)
+
+
+async def _decide(options: Namespace, *, accepts: bool) -> int:
+    """Show what is quarantined, and accept or refuse it."""
+    verb, decided = ("Accept", "Accepted") if accepts else ("Refuse", "Refused")
     async with connect(options) as client:
         is_source = await _is_source(client, options.name)
         changes = await _changes(client, options.name, is_source=is_source)
+        refused = [change for change in changes if change.refused_by]
+        if not (accepts and (options.refused or not is_source)):
+            changes = [change for change in changes if not change.refused_by]
         if not changes:
-            print(f"Nothing of '{escape(options.name)}' is quarantined.")
+            state = f"waits; {counted(len(refused), 'definition')} refused before" if refused else "is quarantined"
+            print(f"Nothing of '{escape(options.name)}' {state}.")
             return 0
         for change in changes:
             what = "" if change.kind == "tool" else f"{change.kind} "
@@ -131,14 +187,20 @@ async def accept(options: Namespace) -> int:
             print_diff(change.diff or "(the pinned definition is not available; the gateway cannot read its store)")
             print()
         what = f"'{escape(changes[0].name)}'" if len(changes) == 1 else counted(len(changes), "definition")
-        if not confirm(f"Accept {what} as shown?", yes=options.yes):
-            print("Nothing was accepted.")
+        if not confirm(f"{verb} {what} as shown?", yes=options.yes):
+            print(f"Nothing was {decided.lower()}.")
             return 1
-        if is_source:
-            await client.sources.accept(options.name, {change.key or change.name: change.digest for change in changes})
-        else:
-            await client.tools.accept(options.name, changes[0].digest)
-    print(f"{style('Accepted', 'green')}: {', '.join(escape(change.name) for change in changes)}.")
+        seen = {change.key or change.name: change.digest for change in changes}
+        match is_source, accepts:
+            case True, True:
+                await client.sources.accept(options.name, seen)
+            case True, False:
+                await client.sources.refuse(options.name, seen)
+            case False, True:
+                await client.tools.accept(options.name, changes[0].digest)
+            case False, False:
+                await client.tools.refuse(options.name, changes[0].digest)
+    print(f"{style(decided, 'green')}: {', '.join(escape(change.name) for change in changes)}.")
     return 0
 
 

@@ -31,7 +31,7 @@ from jackfield.connections.types import (
     connected_sources,
     connection_id,
 )
-from jackfield.errors import LoginNeeded, NotFound, SourceUnavailable, Unavailable
+from jackfield.errors import ConfigError, LoginNeeded, NotFound, SourceUnavailable, Unavailable
 from jackfield.identity.vault import Vault
 from jackfield.identity.vault_transactions import delete_sealed, put_sealed
 from jackfield.model.text import nearest
@@ -85,7 +85,10 @@ class Connections:
         self._outgoing = outgoing
         self._settings = settings
         self._oauth: dict[str, OAuthClient] = {}
-        self.apply(settings.sources)
+        try:
+            self.apply(settings.sources)
+        except ConfigError as fault:
+            raise ConfigError(f"{settings.path}: {fault}") from None
 
     def apply(self, sources: Iterable[SourceSettings]) -> None:
         """Take these as the sources there are. Raises `ConfigError`, and takes nothing then.
@@ -93,7 +96,7 @@ class Connections:
         What is not changed keeps its client. The logins of a source that is gone stay on record, and are good for a
         source of its name at the same server.
         """
-        connected = connected_sources(sources, where=str(self._settings.path))
+        connected = connected_sources(sources)
         same = {name for name, source in connected.items() if self.sources.get(name) == source}
         self._oauth = {
             name: self._oauth[name] if name in same else self._client(source) for name, source in connected.items()

@@ -115,16 +115,13 @@ def connection_id(source: str, principal: str) -> str:
     return f"{source}:{principal}"
 
 
-def connected_sources(sources: Iterable[SourceSettings], *, where: str) -> dict[str, ConnectedSource]:
+def connected_sources(sources: Iterable[SourceSettings]) -> dict[str, ConnectedSource]:
     """Every source that has logins. Raises `ConfigError` for those that cannot have them."""
-    return {
-        source.name: _connected(source, f"{where}: sources.{source.name}")
-        for source in sources
-        if source.auth != "none"
-    }
+    return {source.name: _connected(source) for source in sources if source.auth != "none"}
 
 
-def _connected(source: SourceSettings, where: str) -> ConnectedSource:
+def _connected(source: SourceSettings) -> ConnectedSource:
+    where = f"sources.{source.name}"
     auth = source.auth
     if auth == "none" or source.kind not in _KINDS:
         raise ConfigError(

@@ -27,6 +27,7 @@ from jackfield.model.response_request import McpTool
 from jackfield.outgoing import Outgoing
 from jackfield.responses.approvals import Approvals
 from jackfield.responses.engine import ResponseEngine
+from jackfield.runs.model_steps import StepLogs
 from jackfield.runs.tool_search import ToolSearch
 from jackfield.sessions.registry import SessionRegistry
 from jackfield.settings import Settings
@@ -176,6 +177,7 @@ def engine_of(
     servers: McpServers,
     settings: ResponsesSettings,
     tool_search: ToolSearch,
+    step_logs: StepLogs,
 ) -> ResponseEngine:
     """What carries Responses requests out."""
     return ResponseEngine(
@@ -187,6 +189,7 @@ def engine_of(
         approvals=Approvals(store=store, catalog=catalog, pipeline=pipeline, answers=answers),
         settings=settings,
         tool_search=tool_search,
+        step_logs=step_logs,
     )
 
 
@@ -200,6 +203,7 @@ def sessions_of(
     store: Store,
     servers: McpServers,
     tool_search: ToolSearch,
+    step_logs: StepLogs,
     worker_host: WorkerHost,
     redact: Callable[[str], str],
     keyring: Keyring,
@@ -215,6 +219,7 @@ def sessions_of(
         store=store,
         own_tools=servers.of_agent,
         tool_search=tool_search,
+        step_logs=step_logs,
         worker_host=worker_host,
         redact=redact,
         keyring=keyring,

@@ -34,6 +34,7 @@ from jackfield.calls.sweeper import SWEEP_SECONDS, Sweeper
 from jackfield.calls.telemetry import open_telemetry
 from jackfield.calls.tool_servers import ToolServers
 from jackfield.calls.transactions import announce_row
+from jackfield.calls.verification import Verification
 from jackfield.catalog.checking import Checking, helper_process
 from jackfield.catalog.cluster_limits import ClusterLimits
 from jackfield.catalog.groups import Groups
@@ -66,6 +67,7 @@ from jackfield.gateway.building import (
 from jackfield.gateway.key_names import KeyNames
 from jackfield.gateway.reloading import ConfigReloader
 from jackfield.gateway.retention import prune
+from jackfield.hooks.service import Hooks
 from jackfield.http.app import Availability
 from jackfield.identity.keys import ADMIN, Keyring
 from jackfield.identity.oauth.front import OAuthFront
@@ -74,13 +76,16 @@ from jackfield.identity.people import People
 from jackfield.identity.principals import Principals
 from jackfield.identity.stored_keys import StoredKeys
 from jackfield.llm.models import answer_to
+from jackfield.llm.run_time import RunTimeModels
 from jackfield.mcp.session_tools import SessionTools
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.notify.service import Notifications, NotifyLinks
 from jackfield.outgoing import Outgoing
+from jackfield.overview.service import ROLL_UP_SECONDS, Overview
 from jackfield.programs.service import ProgramService
 from jackfield.programs.source import program_sources
+from jackfield.runs.model_steps import StepLogs
 from jackfield.runs.tool_search import ToolSearch
 from jackfield.settings import Settings
 from jackfield.sources.base import Source, SourceContext
@@ -88,6 +93,7 @@ from jackfield.sources.builtin import BuiltinSource
 from jackfield.sources.kept_listings import KeptListings
 from jackfield.sources.live import LiveSources, SourceBook
 from jackfield.sources.logs import SourceLogs
+from jackfield.sources.run_time import RunTimeSources
 from jackfield.sources.services import ServiceDiscovery
 from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
 from jackfield.sources.transactions import TOOLS_TOPIC
@@ -101,6 +107,8 @@ log = logging.getLogger("jackfield")
 
 SOURCES_COME_UP_WITHIN = 2.0
 """How long the start waits for sources before it serves without the slow ones, in seconds."""
+TAKES_UP_WITHIN = OPEN_SECONDS
+"""How long work of other gateways waits here for sources that have neither come up nor failed, in seconds."""
 OWN_KINDS = frozenset({"files"})
 """The operator's own sources that take a moment to list: no foreign tool is named before theirs are."""
 BEAT_SECONDS = 5.0
@@ -116,6 +124,10 @@ class Gateway:
     _background: list[asyncio.Task[None]]
     sweeps: list[Callable[[], Awaitable[None]]]
     """What else looks after work of dead gateways, every second."""
+    sources_listed: asyncio.Event
+    """Set once every source has listed its tools or failed to, or has had its time. Work that was begun elsewhere is
+    taken up from then on: before, it would miss tools with which it began.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.id = new_id("gw")
@@ -123,12 +135,13 @@ class Gateway:
         self.availability = Availability()
         self.declared_dead = asyncio.Event()
         """Others have taken over what this gateway did; whoever runs it starts a new one."""
-        self._listings_changed = asyncio.Event()
+        self._listings_changed, self.sources_listed = asyncio.Event(), asyncio.Event()
         self._background, self.sweeps = [], []
         with naming(settings.store_from):
             self.store = open_store(
                 settings.store_url, folder=settings.folder, data=settings.data, large_result=settings.large_result
             )
+        self.overview = Overview(self.store)
         self.outgoing = Outgoing(settings.outgoing.allow)
         redactor = self.redactor = Redactor(lambda: settings.secrets.used, settings.secrets.tokens)
         self.audit, self.source_logs = AuditLog(self.id, redact=redactor.text), SourceLogs(redact=redactor.note)
@@ -146,7 +159,7 @@ class Gateway:
         self.pinning = Pinning(catalog=self.catalog, store=self.store, audit=self.audit)
         self.source_book, self.source_registry = (
             SourceBook(settings.sources),
-            SourceRegistry(on_listing=self._listings_changed.set),
+            SourceRegistry(on_listing=self._listings_changed.set, redact=redactor.text),
         )
         self.vault, self.connections = connections_of(
             settings,
@@ -166,15 +179,7 @@ class Gateway:
             audit=self.audit,
             logins=LoginsOfOwners(self.connections, self._login_name),
         )
-        self._executor = Executor(
-            catalog=self.catalog,
-            source_registry=self.source_registry,
-            store=self.store,
-            gateway_id=self.id,
-            redactor=redactor,
-            public_url=settings.url,
-            open_login=self._open_login,
-        )
+        self.hooks, self._executor = self._execution()
         self.pipeline = Pipeline(
             catalog=self.catalog,
             preferences=self.preferences,
@@ -188,7 +193,16 @@ class Gateway:
         self.spaces = SpaceService(self.store, gateway_id=self.id)
         self.agents = AgentRegistry(self.store, configured_agents(settings))
         configured = configured_sources(settings, source_context := self._source_context())
-        self.live_sources, self._services = self._changing_sources(source_context)
+        self.live_sources, self.run_time_sources, self._services = self._changing_sources(source_context)
+        self.run_time_models = RunTimeModels(
+            self.models,
+            settings,
+            store=self.store,
+            audit=self.audit,
+            value=self.run_time_sources.value,
+            why_unset=self.run_time_sources.why_unset,
+        )
+        self.run_time_sources.on_secrets = self.run_time_models.describe
         self.mcp_servers = mcp_servers_of(
             self.source_registry, self.catalog, source_context, find_agent=self.agents.get, on_listing=self.pinning.look
         )
@@ -234,6 +248,15 @@ class Gateway:
             executor=self._executor,
             redactor=redactor,
             gateway_id=self.id,
+            sources_listed=self.sources_listed,
+        )
+        self._verification = Verification(
+            store=self.store,
+            pipeline=self.pipeline,
+            executor=self._executor,
+            source_registry=self.source_registry,
+            find_principal=self.principal_named,
+            gateway_id=self.id,
         )
         self._sweeper = Sweeper(
             store=self.store,
@@ -241,7 +264,15 @@ class Gateway:
             executor=self._executor,
             answers=self.answers,
             servers=self.servers,
-            recovery=Recovery(store=self.store, catalog=self.catalog, executor=self._executor, gateway_id=self.id),
+            recovery=Recovery(
+                store=self.store,
+                catalog=self.catalog,
+                executor=self._executor,
+                verification=self._verification,
+                gateway_id=self.id,
+                sources_listed=self.sources_listed,
+            ),
+            verification=self._verification,
             gateway_id=self.id,
         )
         self.tool_search = ToolSearch(self.catalog, above=settings.mcp.models_search_above)
@@ -264,6 +295,7 @@ class Gateway:
     def _build_runs(self, tool_search: ToolSearch) -> BuiltinSource:
         """What asks models: responses, agents and sessions. Returns their built-in tools."""
         settings = self.settings
+        step_logs = StepLogs(self.store, redact=self.redactor.json, price_of=self.models.price_of)
         self.engine = engine_of(
             self.models,
             self.catalog,
@@ -273,6 +305,7 @@ class Gateway:
             servers=self.mcp_servers,
             settings=settings.responses,
             tool_search=tool_search,
+            step_logs=step_logs,
         )
         runner = CycleRunner(
             store=self.store,
@@ -282,8 +315,11 @@ class Gateway:
             live=self.spaces.live,
             own_tools=self.mcp_servers.of_agent,
             tool_search=tool_search,
+            step_logs=step_logs,
         )
-        self.scheduler = AgentScheduler(runner, agents=self.agents, store=self.store, gateway_id=self.id)
+        self.scheduler = AgentScheduler(
+            runner, agents=self.agents, store=self.store, gateway_id=self.id, sources_listed=self.sources_listed
+        )
         self.sessions = sessions_of(
             settings,
             self.models,
@@ -293,6 +329,7 @@ class Gateway:
             store=self.store,
             servers=self.mcp_servers,
             tool_search=tool_search,
+            step_logs=step_logs,
             worker_host=self.worker_host,
             redact=self.redactor.text,
             keyring=self.keyring,
@@ -326,18 +363,22 @@ class Gateway:
         await self.cluster.load(self.store)
         for source in (*self._sources, *self._services.sources):
             await self.source_registry.add(source)
+        await self.run_time_sources.reload()
+        await self.run_time_models.reload()
         await self._services.look()
         await self.stored_tools.load()
         await self.source_registry.settled(within=SOURCES_COME_UP_WITHIN)
         await self.source_registry.settled(within=OPEN_SECONDS, kinds=OWN_KINDS)
         await self.take_listings()
         self.pinning.free_names({status.name: status for status in self.source_registry.statuses()})
+        await self.agents.open()
+        if await self.source_registry.settled(within=0):
+            self.sources_listed.set()
         recovered = await self._sweeper.recover()
         if recovered:
             log.warning("took over %d calls that were running when the last gateway stopped", recovered)
         # Before anything is served: what is answered from now on must find everything taken over.
         await self._sweeper.sweep()
-        await self.agents.open()
         for warning in identity_warnings(self.settings):
             log.warning("%s", warning)
         for name, why in mute_agents(self.settings):
@@ -349,6 +390,7 @@ class Gateway:
             asyncio.create_task(self._follow(AGENTS_TOPIC, self.agents.load), name="agents"),
             asyncio.create_task(_every(SWEEP_SECONDS, self.scheduler.sweep), name="agents' inboxes"),
             asyncio.create_task(self._follow_listings(), name="catalog"),
+            asyncio.create_task(self._await_listings(), name="first listings"),
             asyncio.create_task(self._follow(TOOLS_TOPIC, self.stored_tools.load), name="kept tools"),
             asyncio.create_task(
                 self._follow(PREFERENCES_TOPIC, partial(self.preferences.reload, self.store)), name="preferences"
@@ -356,12 +398,14 @@ class Gateway:
             asyncio.create_task(self.preferences.switches.follow(self.store), name="switches"),
             asyncio.create_task(self.groups.follow(self.store), name="groups"),
             asyncio.create_task(self.stored_keys.follow(), name="keys"),
+            asyncio.create_task(self.run_time_sources.follow(), name="sources made at run time"),
+            asyncio.create_task(self.run_time_models.follow(), name="models made at run time"),
             asyncio.create_task(self.connections.book.follow(), name="connections"),
             asyncio.create_task(self.principals.people.follow(), name="people"),
             asyncio.create_task(self.pinning.follow(), name="pins"),
             asyncio.create_task(self._remote_calls.follow(), name="calls elsewhere"),
             asyncio.create_task(self._operations.run(), name="operations"),
-            *([asyncio.create_task(self._programs.run(), name="programs")] if self._programs is not None else []),
+            *([asyncio.create_task(self.programs.run(), name="programs")] if self.programs is not None else []),
             asyncio.create_task(self._services.follow(), name="services"),
             asyncio.create_task(_every(BEAT_SECONDS, self._beat), name="heartbeat"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._sweeper.sweep), name="sweeper"),
@@ -369,6 +413,7 @@ class Gateway:
             asyncio.create_task(_every(SWEEP_SECONDS, self.sessions.tend), name="sessions"),
             asyncio.create_task(_every(SWEEP_SECONDS, self._end_expired), name="expired keys"),
             asyncio.create_task(_every(FLUSH_SECONDS, self.pipeline.limits.flush), name="limits"),
+            asyncio.create_task(_every(ROLL_UP_SECONDS, self.overview.roll_up), name="rollups"),
             asyncio.create_task(_every(PRUNE_SECONDS, self._prune), name="pruning"),
             asyncio.create_task(_every(TIDY_SECONDS, self.worker_host.sweep_environments), name="tidying"),
         ]
@@ -385,8 +430,9 @@ class Gateway:
         await self.sessions.close()
         await self.scheduler.close()
         await self.spaces.close()
-        if self._programs is not None:
-            await self._programs.close()
+        if self.programs is not None:
+            await self.programs.close()
+        await self._verification.close()
         await self.pipeline.close()
         for task in self._background:
             task.cancel()
@@ -402,6 +448,7 @@ class Gateway:
         await self.connections.close()
         await asyncio.gather(self.source_registry.close(), self.models.close(), self._send_last_spans())
         self.checking.close()
+        await self.hooks.close()
         await self.worker_host.close()
         await self.outgoing.close()
         with suppress(Unavailable):
@@ -427,7 +474,9 @@ class Gateway:
             await self.vault.open()
             await self.connections.book.reload()
             await self.principals.people.reload()
+            await self.hooks.apply(self.settings.hooks, where=str(self.settings.path))
         except BaseException:
+            await self.worker_host.close()
             await self.store.close()
             raise
 
@@ -436,6 +485,27 @@ class Gateway:
         switches = self.preferences.switches
         self.keyring.switch_off({name: off.sentence for name, off in switches.names(SwitchKind.KEY).items()})
         self.catalog.switched(frozenset(switches.names(SwitchKind.SOURCE)))
+
+    def _execution(self) -> tuple[Hooks, Executor]:
+        settings = self.settings
+        hooks = Hooks(
+            folder=settings.folder,
+            data=settings.data,
+            outgoing=self.outgoing,
+            worker_host=self.worker_host,
+            redact=self.redactor.text,
+        )
+        return hooks, Executor(
+            catalog=self.catalog,
+            source_registry=self.source_registry,
+            store=self.store,
+            gateway_id=self.id,
+            redactor=self.redactor,
+            audit=self.audit,
+            public_url=settings.url,
+            open_login=self._open_login,
+            hooks=hooks,
+        )
 
     def _identity(self) -> tuple[Principals, OAuthFront, OidcProvider | None]:
         settings, store, groups = self.settings, self.store, self.groups
@@ -456,7 +526,7 @@ class Gateway:
         return principals, front, OidcProvider(oidc, settings.roles, outgoing=self.outgoing, url=settings.url)
 
     @cached_property
-    def _programs(self) -> ProgramService | None:
+    def programs(self) -> ProgramService | None:
         if not self.settings.programs.enabled:
             return None
         return ProgramService(
@@ -469,6 +539,7 @@ class Gateway:
             host=self.worker_host,
             find_principal=self.principal_named,
             gateway_id=self.id,
+            sources_listed=self.sources_listed,
         )
 
     def _source_context(self) -> SourceContext:
@@ -489,7 +560,7 @@ class Gateway:
             cluster_id=lambda: self.cluster.id,
         )
 
-    def _changing_sources(self, source_context: SourceContext) -> tuple[LiveSources, ServiceDiscovery]:
+    def _changing_sources(self, source_context: SourceContext) -> tuple[LiveSources, RunTimeSources, ServiceDiscovery]:
         live = live_sources_of(
             self.source_book,
             self.catalog,
@@ -504,7 +575,16 @@ class Gateway:
             source_book=self.source_book,
             source_context=source_context,
         )
-        return live, services
+        run_time = RunTimeSources(
+            self.settings,
+            store=self.store,
+            vault=self.vault,
+            audit=self.audit,
+            live=live,
+            registry=self.source_registry,
+            context=source_context,
+        )
+        return live, run_time, services
 
     async def _waiting_call(self, call_id: str) -> WaitingCall | None:
         call = await self.store.read(partial(call_that_waits, call_id))
@@ -561,6 +641,13 @@ class Gateway:
             await self._listings_changed.wait()
             self._listings_changed.clear()
             await self.take_listings()
+
+    async def _await_listings(self) -> None:
+        if not self.sources_listed.is_set():
+            if not await self.source_registry.settled(within=TAKES_UP_WITHIN):
+                log.warning("work of other gateways is taken up before every source has come up")
+            await self.take_listings()
+            self.sources_listed.set()
 
     async def take_listings(self) -> None:
         """Have the catalog show what the sources list now."""

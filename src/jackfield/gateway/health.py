@@ -139,6 +139,8 @@ class HealthApi:
         catalog = self._catalog
         quarantined: dict[str, list[str]] = {}
         for entry in catalog.all_held:
+            if catalog.is_refused(entry):
+                continue
             quarantined.setdefault(entry.tool.source, []).append(pin_key(entry))
         return msgspec.structs.replace(
             report,

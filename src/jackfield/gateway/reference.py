@@ -4,6 +4,7 @@ Above: the URL map. Below: `identity/pages.py`, which escapes. The page works wi
 allowed by their hash, filter the list.
 """
 
+import asyncio
 import base64
 import gzip
 import hashlib
@@ -79,14 +80,18 @@ _JSON = "application/json"
 DEEPEST = 12
 
 
+def _plain_and_compressed(document: Callable[[], dict[str, Any]]) -> tuple[bytes, bytes]:
+    whole = reference_page(document()).encode()
+    return whole, gzip.compress(whole, mtime=0)
+
+
 def routes(document: Callable[[], dict[str, Any]]) -> list[Route]:
     """The one route of the reference; the page is made when it is first asked for."""
     kept: list[bytes] = []
 
     async def show_reference(request: Request) -> Response:
         if not kept:
-            whole = reference_page(document()).encode()
-            kept.extend((whole, gzip.compress(whole, mtime=0)))
+            kept[:] = await asyncio.to_thread(_plain_and_compressed, document)
         if "gzip" in (request.header(b"accept-encoding") or ""):
             return BytesResponse(200, (*_HEADERS, (b"content-encoding", b"gzip")), kept[1])
         return BytesResponse(200, _HEADERS, kept[0])

@@ -124,6 +124,8 @@ class ConfigReloader:
     async def _record(self, prepared: Prepared, *, actor: str | None) -> None:
         """Put the reload on record before anything is different: no change goes without an entry."""
         gateway, changes = self._gateway, prepared.changes
+        if actor is None and changes == Changes():
+            return  # the file was touched, or looked at, and nobody did anything
         entry = Entry(
             actor=actor or gateway.audit.actor,
             action="config.reloaded",
@@ -227,6 +229,8 @@ class ConfigReloader:
             await gateway.notifications.apply(new.notify)
         if any(name.startswith(_OF_TOOLS) for name in (*changes.added, *changes.removed, *changes.changed)):
             await self._apply_tools(prepared)
+        await gateway.run_time_sources.apply(new)
+        gateway.run_time_models.apply(new)
         for name in gone:
             await gateway.pipeline.cancel_waiting(name)
 

@@ -3,15 +3,18 @@
 Above: `server.py`. Below: the `api` modules, each of which gets its services here. The first match counts.
 """
 
-from functools import partial
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from jackfield.agents import api as agents
-from jackfield.agents import runs_api as runs
 from jackfield.agents import state_api as agent_state
 from jackfield.agents.permissions import AgentPermissions
+from jackfield.agents.run_kind import CycleRuns
 from jackfield.audit import api as audit_api
 from jackfield.calls import answers_api, execute_api, reading_api, tool_server_api
 from jackfield.calls import api as calls_api
@@ -21,8 +24,10 @@ from jackfield.catalog.groups import Groups
 from jackfield.connections import api as connections_api
 from jackfield.connections import pages as connect_pages
 from jackfield.console import api as console
+from jackfield.console import apps_api
 from jackfield.gateway import config_api, health, metrics, reference
 from jackfield.gateway.gateway import Gateway
+from jackfield.hooks import api as hooks
 from jackfield.http.counters import HttpCounters
 from jackfield.http.openapi import openapi_document
 from jackfield.http.request import Request
@@ -32,14 +37,25 @@ from jackfield.identity import api as identity
 from jackfield.identity import keys_api, oidc_api, sign_in, users_api, vault_api
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.identity.browser import Browser
+from jackfield.identity.keys import ADMIN
 from jackfield.identity.oauth.consent_page import GroupChoice
 from jackfield.mcp import api as mcp
 from jackfield.mcp.server import McpServer
 from jackfield.model.principal import Principal
 from jackfield.notify import api as notify_api
+from jackfield.overview import api as overview_api
+from jackfield.programs.run_kind import ProgramRuns
 from jackfield.responses import api as responses
+from jackfield.responses import models_api
+from jackfield.responses.run_kind import ResponseRuns
 from jackfield.responses.service import ResponseService
+from jackfield.runs import api as runs
+from jackfield.runs.kinds import RunKind
+from jackfield.runs.listing import RunKindName
 from jackfield.sessions import api as sessions
+from jackfield.sessions.run_kind import SessionRuns
+from jackfield.settings.origins import ConfigValue, of_table
+from jackfield.sources import secrets_api
 from jackfield.spaces import api as spaces
 from jackfield.workers import api as workers
 
@@ -74,11 +90,18 @@ def all_routes(
     )
     rights = AgentPermissions(gateway.agents, catalog, store)
     pins = pins_api.routes(gateway.pinning, catalog=catalog, sources=gateway.source_registry)
+    definitions = stored_api.definition_routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools)
+
+    @cache
+    def document() -> bytes:
+        """Made when it is first asked for: it takes as long as all else that a gateway does at its start."""
+        return encode(openapi_document(routes))
+
     routes = [
         # The first match counts, so the busiest is the first.
         *execute_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, rights=rights),
         *catalog_api.routes(
-            catalog, cluster=gateway.cluster, groups=gateway.groups, preferences=preferences, pins=pins
+            catalog, cluster=gateway.cluster, groups=gateway.groups, preferences=preferences, pins=[*pins, *definitions]
         ),
         *switches_api.routes(
             gateway.preferences.switches,
@@ -92,22 +115,29 @@ def all_routes(
         *groups_api.routes(gateway.groups, catalog=catalog, store=store, audit=gateway.audit, url=settings.url),
         *stored_api.routes(gateway.stored_tools, catalog, list_again=gateway.list_stored_tools),
         *reading_api.routes(pipeline, catalog=catalog, cluster=gateway.cluster, groups=gateway.groups),
+        *apps_api.routes(pipeline, catalog=catalog, url=settings.url),
         *calls_api.routes(calls),
+        *overview_api.routes(gateway.overview),
         *answers_api.routes(gateway.answers, calls=calls, store=store, catalog=catalog, links=links),
         *tool_server_api.routes(gateway.servers, catalog=catalog),
         *agents.routes(gateway.agents, permissions=rights, models=gateway.models, keyring=gateway.keyring, store=store),
         *agent_state.routes(permissions=rights, store=store),
-        *runs.routes(store=store, events=pipeline.events, find_response=response_service.find),
+        *runs.routes(
+            store=store, events=pipeline.events, pipeline=pipeline, kinds=run_kinds(gateway, response_service)
+        ),
         *sessions.routes(gateway.sessions),
         *spaces.routes(gateway.spaces, store=store, rights=rights),
         *sources_api.routes(
             catalog,
             gateway.stored_tools,
-            configured=gateway.source_book,
-            source_registry=gateway.source_registry,
+            run_time=gateway.run_time_sources,
             statuses=gateway.source_statuses,
+            redact=gateway.redactor.text,
         ),
+        *secrets_api.routes(gateway.run_time_sources),
+        *models_api.routes(gateway.run_time_models, redact=gateway.redactor.text),
         *workers.routes(gateway.worker_host),
+        *hooks.routes(gateway.hooks, entries=lambda: catalog.view(ADMIN).entries),
         *identity_routes(gateway, logins=logins, throttle=throttle, browser=browser),
         *keys_api.routes(gateway.stored_keys, gateway.keyring, check_names=gateway.key_names.check),
         *vault_api.routes(gateway.vault, store=store, audit=gateway.audit),
@@ -115,7 +145,12 @@ def all_routes(
         *notify_api.routes(gateway.notifications),
         *connections_api.routes(gateway.connections, gateway.login_flows, sees_source=gateway.sees_source),
         *connect_pages.routes(gateway.login_flows, browser, public_url=settings.url),
-        *config_api.routes(gateway.reloader),
+        *config_api.routes(
+            gateway.reloader,
+            settings=lambda: gateway.settings,
+            made_here=partial(made_here, gateway),
+            redact=gateway.redactor.text,
+        ),
         *health.routes(
             store,
             catalog,
@@ -135,8 +170,8 @@ def all_routes(
             sees_source=gateway.sees_source,
             outbox_depths=gateway.notifications.depths,
         ),
-        _document_route(document := bytearray()),
-        *reference.routes(lambda: msgspec.json.decode(document)),
+        _document_route(document),
+        *reference.routes(lambda: msgspec.json.decode(document())),
         *mcp.routes(
             mcp_server,
             catalog,
@@ -148,8 +183,18 @@ def all_routes(
         *responses.routes(response_service, gateway.models),
         *console.routes(None if components is None else settings.folder / components),
     ]
-    document += encode(openapi_document(routes))
     return routes
+
+
+def run_kinds(gateway: Gateway, responses: ResponseService) -> dict[RunKindName, RunKind]:
+    """What `/api/runs` shows, by kind."""
+    store, pipeline = gateway.store, gateway.pipeline
+    return {
+        "cycle": CycleRuns(store=store, pipeline=pipeline),
+        "response": ResponseRuns(store=store, responses=responses),
+        "program": ProgramRuns(store=store, pipeline=pipeline),
+        "session": SessionRuns(store=store, sessions=gateway.sessions),
+    }
 
 
 def identity_routes(gateway: Gateway, *, logins: Logins, throttle: Throttle, browser: Browser) -> list[Route]:
@@ -170,15 +215,38 @@ def group_choices(groups: Groups, principal: Principal) -> list[GroupChoice]:
     return [GroupChoice(name=group.name, description=group.description) for group in groups.seen_by(principal)]
 
 
+def made_here(gateway: Gateway) -> list[ConfigValue]:
+    """What administrators made while the gateway runs, as values of the config."""
+    sources, models, groups = gateway.run_time_sources, gateway.run_time_models, gateway.groups
+    tables: dict[str, Mapping[str, Any]] = {
+        f"sources.{name}": sources.settings_of(name) or {} for name in sources.all if not sources.is_configured(name)
+    }
+    tables |= {
+        f"models.{name}": models.settings_of(name) or {} for name in models.all if name not in models.models.configured
+    }
+    tables |= {
+        f"groups.{group.name}": {"tools": group.tools, "description": group.description}
+        for group in groups.seen_by(ADMIN)
+        if not group.is_configured
+    }
+    tables |= {f"auth.keys.{name}": structs.asdict(key.rights) for name, key in gateway.keyring.stored.items()}
+    tables |= {
+        f"agents.{agent.id}": structs.asdict(agent.settings)
+        for agent in gateway.agents.all()
+        if not agent.is_configured
+    }
+    return [value for name, table in tables.items() for value in of_table(name, table, origin="api")]
+
+
 def all_sockets(gateway: Gateway, response_service: ResponseService) -> list[SocketRoute]:
     """Every path that speaks WebSocket."""
     changes = catalog_api.sockets(gateway.catalog, cluster=gateway.cluster, groups=gateway.groups)
     return [*changes, *responses.sockets(response_service)]
 
 
-def _document_route(document: bytearray) -> Route:
+def _document_route(document: Callable[[], bytes]) -> Route:
     async def give_document(_request: Request) -> Response:
-        return raw_json_response(bytes(document))
+        return raw_json_response(await asyncio.to_thread(document))
 
     return Route(
         method="GET",

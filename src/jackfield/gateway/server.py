@@ -41,6 +41,7 @@ from jackfield.model.text import counted
 from jackfield.responses.run import Responder
 from jackfield.responses.service import ResponseService
 from jackfield.settings import ServerSettings, Settings, listens_on_all
+from jackfield.settings.tools import RESERVED_SOURCES
 from jackfield.sources.supervisor import SourceState
 
 _SAMPLES = {"string": "hello", "number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
@@ -63,6 +64,8 @@ def banner(gateway: Gateway) -> str:
     if entries:
         lines.append(f"  try   {_curl(gateway, _simplest(entries))}")
     lines += _chat(gateway)
+    if {status.name for status in gateway.source_registry.statuses()} <= RESERVED_SOURCES and not entries:
+        lines += _first_steps(settings)
     for source in gateway.source_registry.statuses():
         if source.status is SourceState.DOWN:
             lines.append(f"  down  source '{source.name}': {source.error}")
@@ -74,6 +77,18 @@ def banner(gateway: Gateway) -> str:
         lines += [f"  fault source '{source.name}': {fault}" for fault in source.faults]
     lines += [f"  note  {notice.message}" for notice in gateway.catalog.notices]
     return "\n".join(lines) + "\n"
+
+
+def _first_steps(settings: Settings) -> list[str]:
+    """What to do with a gateway that has no sources."""
+    in_console = "  next  Open the link to add MCP servers and REST services under Sources."
+    if settings.path is not None:
+        return [in_console, f"        Or add a table [sources.NAME] to {settings.path}."]
+    return [
+        in_console,
+        "        Or create a small project here; in another terminal, in this folder:",
+        "        jackfield init && jackfield reload",
+    ]
 
 
 def _chat(gateway: Gateway) -> list[str]:
@@ -189,6 +204,8 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         streams=streams,
         settings=settings.responses,
         find_principal=gateway.principals.look_up,
+        pipeline=gateway.pipeline,
+        sources_listed=gateway.sources_listed,
     )
     gateway.sweeps.append(response_service.sweep)
     routes = all_routes(

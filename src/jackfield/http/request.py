@@ -24,6 +24,16 @@ Q = TypeVar("Q", bound=Struct)
 
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[^\\u0000-\\u001f\\u007f]+(?![\\s\\S])")]
 """An id that a client chose or names: no control characters (a last line break counts), short enough for an index."""
+When = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        description="ISO 8601, such as 2026-01-15T10:30:00Z",
+        extra_json_schema={"anyOf": [{"format": "date-time"}, {"format": "date"}]},
+    ),
+]
+"""A time in a query string, for `time_in`."""
 NOBODY = Principal(name="nobody", scopes=frozenset())
 MAX_PARAMETERS = 64
 _ONCE = frozenset(
@@ -144,7 +154,7 @@ def time_in(text: str | None, *, param: str) -> int | None:
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text.replace(" ", "+"))  # a plus sign that was not percent-encoded
+        moment = datetime.fromisoformat(text.upper().replace(" ", "+"))  # a plus sign that was not percent-encoded
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return int(moment.timestamp() * 1000)
     except (ValueError, OverflowError):

@@ -98,7 +98,8 @@ def part(body: bytes) -> dict[str, object]:
     return {"type": "http.response.body", "body": body, "more_body": True}
 
 
-_ABSOLUTE = re.compile(r"(?<![\w.:/~-])~?/(?:[^\s'\"<>|:,;()\[\]/]+/)*([^\s'\"<>|:,;()\[\]/]+)/?")
+_METHODS = "".join(f"(?<!{method} )" for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
+_ABSOLUTE = re.compile(_METHODS + r"(?<![\w.:/~-])~?/(?:[^\s'\"<>|:,;()\[\]/]+/)*([^\s'\"<>|:,;()\[\]/]+)/?")
 """A path from the root, not one within a url or a relative one; its last part is kept."""
 
 

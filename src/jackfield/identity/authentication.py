@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from jackfield.audit.log import AuditLog
 from jackfield.audit.types import Entry
-from jackfield.errors import BadRequest, Forbidden, RateLimited, Refused, Unauthenticated
-from jackfield.http.request import Request
+from jackfield.errors import BadRequest, Forbidden, KeyDisabled, RateLimited, Refused, Unauthenticated
+from jackfield.http.request import NOBODY, Request
 from jackfield.http.routing import Permission, Route, SocketRoute
 from jackfield.identity import transactions as login_tx
 from jackfield.identity.keys import Credential, Keyring, digest_of
@@ -83,6 +83,9 @@ class Authenticator:
             principal = await self.recognise(request, takes_tokens=route.takes_tokens)
         except Unauthenticated as refusal:
             raise self._challenging(refusal, request, route) from refusal.__cause__
+        except KeyDisabled:
+            request.principal = self._holder(request)  # in whose name the attempt goes on record
+            raise
         if principal is None and route.is_discovery:
             principal = self._public_reader
         if principal is None:
@@ -102,6 +105,10 @@ class Authenticator:
             )
             raise self._challenging(lacking, request, route, lacks=scope.value)
         return principal
+
+    def _holder(self, request: Request) -> Principal:
+        key = key_in(request.headers)
+        return (None if key is None else self._keyring.known(key)) or NOBODY
 
     def _challenging(
         self, refusal: Refused, request: Request, route: Route | SocketRoute, *, lacks: str | None = None

@@ -112,8 +112,12 @@ class Keyring:
 
     def find(self, key: str | bytes) -> Principal | None:
         """Whose key this is, if anybody's. Raises `KeyDisabled` for one that is switched off."""
+        return self._on(self.known(key))
+
+    def known(self, key: str | bytes) -> Principal | None:
+        """The same, also of one that is switched off."""
         digest = digest_of(key)
-        return self._on(self._by_digest.get(digest) or self._stored_holder(digest))
+        return self._by_digest.get(digest) or self._stored_holder(digest)
 
     def credential(self, key: str | bytes) -> Credential | None:
         """The same, for a login that is to end with this key."""

@@ -98,7 +98,8 @@ class Vault:
             self._is_needed = True
             try:
                 await self.open()
-            except ConfigError as fault:
+            except (ConfigError, Unavailable) as fault:
+                self._keys = {}  # those that were found are not good for what is sealed
                 raise Conflict(fault.message) from None
 
     def row(self, kind: str, row_id: str, secret: bytes) -> SealedRow:

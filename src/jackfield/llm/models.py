@@ -1,4 +1,6 @@
-"""The models of the config, by name. Above: the gateway, which opens and closes them, and whoever asks one.
+"""All models, by name: of the config, and made while the gateway runs (`run_time.py`).
+
+Above: the gateway, which opens and closes them, and whoever asks one.
 
 Below: one file per provider; a new one is its file, its options in `options.py` and a line here. What the operator
 wrote is checked at the start.
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from jackfield.errors import BadRequest, ConfigError, NotFound
 from jackfield.llm.openai import OpenAIModel, Send
@@ -20,6 +22,7 @@ from jackfield.llm.types import (
     Model,
     ModelRequest,
     OpenAIOptions,
+    Price,
     RefusalDelta,
     ScriptedOptions,
     TextDelta,
@@ -86,6 +89,7 @@ class Models:
         self._send = send
         self._where = where
         self._configured: dict[str, DescribedModel] = {}
+        self._made: dict[str, DescribedModel] = {}
         self.apply(self.prepared(tables))
 
     @property
@@ -95,16 +99,26 @@ class Models:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """In the config's order."""
-        return tuple(self._configured)
+        """In the config's order, then those made at run time."""
+        return tuple({**self._configured, **self._made})
 
     async def get(self, name: str) -> Model:
         """The model of that name. Raises `ModelNotFound`."""
-        described = self._configured.get(name)
+        described = self._configured.get(name) or self._made.get(name)
         if described is None:
-            known = f"Known: {', '.join(self.names)}." if self.names else "Add [models.NAME] to the config."
-            raise ModelNotFound(f"There is no model '{name}'.{nearest(name, list(self.names))} {known}", param="model")
+            raise self.unknown(name)
         return described.model
+
+    def price_of(self, name: str) -> Price | None:
+        """What its tokens cost, where the operator says so."""
+        described = self._configured.get(name) or self._made.get(name)
+        table = {} if described is None else described.table
+        return convert(table["price"], Price) if "price" in table else None
+
+    def unknown(self, name: str) -> ModelNotFound:
+        """What to say of a name that no model has."""
+        known = f"Known: {', '.join(self.names)}." if self.names else "Add [models.NAME] to the config."
+        return ModelNotFound(f"There is no model '{name}'.{nearest(name, list(self.names))} {known}", param="model")
 
     def prepared(self, tables: Mapping[str, Mapping[str, Any]]) -> dict[str, DescribedModel]:
         """The models that these tables describe; one that is here already and did not change is the same. Raises
@@ -121,18 +135,24 @@ class Models:
         """Have these for the models of the config. Who is asking one that is gone is answered to the end."""
         self._configured = configured
 
-    def made(self, name: str, table: Mapping[str, Any], *, where: str) -> Model:
-        """A model by its table. Raises `ConfigError`."""
-        tokens = self.tokens.setdefault(name, TokenCount())
+    def add_made(self, made: dict[str, DescribedModel]) -> None:
+        """Have these besides the models of the config, which count where both have a name."""
+        self._made = made
+
+    def made(self, name: str, table: Mapping[str, Any], *, where: str, is_counted: bool = True) -> Model:
+        """A model by its table. `is_counted`: its tokens are those of that name. Raises `ConfigError`."""
+        tokens = self.tokens.setdefault(name, TokenCount()) if is_counted else TokenCount()
         return _model(dict(table), _Place(name=name, where=where, folder=self._folder, send=self._send, tokens=tokens))
 
     async def close(self) -> None:
-        for described in self._configured.values():
+        for described in (*self._configured.values(), *self._made.values()):
             await described.model.close()
 
 
 def _model(table: dict[str, Any], place: _Place) -> Model:
-    provider = table.pop("provider", None)
+    provider, price = table.pop("provider", None), table.pop("price", None)
+    if price is not None:
+        parse_config(price, Price, where=f"{place.where}.price")
     if not isinstance(provider, str):
         raise ConfigError(f'{place.where} needs a provider: "openai" or "scripted". Add it.')
     if provider not in PROVIDERS:
@@ -157,12 +177,17 @@ async def answer_to(
     """What a model says next in a conversation without tools."""
     asked = await models.get(model or default_model(models))
     request = ModelRequest(items=items, instructions=instructions, max_output_tokens=max_output_tokens)
-    async with aclosing(asked.stream(request)) as deltas:
+    return await words_of(asked, request)
+
+
+async def words_of(model: Model, request: ModelRequest) -> str:
+    """All that a model says in one step. Raises `ModelFailed`."""
+    async with aclosing(model.stream(request)) as deltas:
         return "".join([delta.text async for delta in deltas if isinstance(delta, TextDelta | RefusalDelta)])
 
 
 def default_model(models: Models) -> str:
-    """`default` if there is one of that name, else the first of the config."""
+    """`default` if there is one of that name, else the first."""
     if not models.names:
         raise BadRequest("There is no model. Add [models.default] to the config.", param="model")
     return DEFAULT if DEFAULT in models.names else models.names[0]

@@ -133,6 +133,25 @@ class ModelFailed(JackfieldError):
         """Whether nothing had been said yet, so that asking again repeats nothing."""
 
 
+Amount = Annotated[float, Meta(ge=0)]
+
+
+class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`price` of a model: what a million tokens cost, in whatever currency."""
+
+    input: Amount
+    output: Amount
+    cached: Amount | None = None
+    """For input that the provider had cached; None: as for any input."""
+
+    def of(self, usage: Usage) -> float:
+        """What this many tokens cost."""
+        cached = min(usage.input_tokens_details.cached_tokens, usage.input_tokens)
+        rest = usage.input_tokens - cached
+        of_cached = self.input if self.cached is None else self.cached
+        return (rest * self.input + cached * of_cached + usage.output_tokens * self.output) / 1_000_000
+
+
 Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=0)]
 ToolImages = Literal["message", "inline", "none"]

@@ -5,7 +5,7 @@ The table of legal moves here is the only one; the store's statements are writte
 """
 
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -104,6 +104,12 @@ class FirstReply(Enum):
     TIMEOUT = "timeout"
 
 
+Doubt = Literal["interrupted", "timeout"]
+"""Why nobody knows whether a call took effect: its gateway stopped, or its time was over."""
+MOST_VERIFICATIONS = 3
+"""How often it is asked whether a call took effect, where whoever asks dies."""
+
+
 class LoginWait(Struct, frozen=True, kw_only=True):
     """The login that a call waits for, or waited for last."""
 
@@ -115,6 +121,19 @@ class LoginWait(Struct, frozen=True, kw_only=True):
     """What it has to allow, where the source said so."""
     times: int = 0
     """How often the call has waited for a login."""
+    since: int | None = None
+    """Since when it waited for the last one."""
+
+
+class HookNote(Struct, frozen=True, kw_only=True):
+    """What one hook did to a call."""
+
+    name: str
+    on: Literal["before_call", "after_call"]
+    decision: Literal["allow", "deny", "ask", "replace", "withhold"]
+    """For a hook that failed: what its `on_failure` made of that."""
+    reason: str | None = None
+    ms: float
 
 
 class Done(Struct, frozen=True, tag="done"):
@@ -191,6 +210,14 @@ class Call(Struct, frozen=True, kw_only=True):
     error: CallError | None = None
     first_reply: FirstReply | None = None
     idempotent: bool = False
+    verify: str | None = None
+    """The tool that can say whether it took effect."""
+    verifying: Doubt | None = None
+    """Why that is asked, or was."""
+    verifications: int = 0
+    """How often."""
+    verified_by: str | None = None
+    """The call whose answer settled it."""
     attempt: int = 0
     owner: str | None = None
     waiter: str | None = None
@@ -203,19 +230,29 @@ class Call(Struct, frozen=True, kw_only=True):
     offered_to: str | None = None
     """The tool server that has it, by its own id."""
     offers: int = 0
+    offered_at: int | None = None
+    """When it was, last."""
+    begun_at: int | None = None
+    """When a tool server first said that it works on it."""
     answered_by: str | None = None
     decision: Decision | None = None
     decided_by: str | None = None
     """The key that allowed or refused it, or `SIGNED_LINK`."""
     decided_at: int | None = None
     asked_arguments: Raw | None = None
-    """What was asked, where the approval put other arguments in its place."""
+    """What was asked, where a hook or the approval put other arguments in its place."""
     shown: str | None = None
     """Whether its space sees it: `whole`, or `without_result` where the tool's output is sensitive."""
     login: LoginWait | None = None
     """The login that it waits for while it is `pending_login`, and afterwards waited for."""
     count: int = 1
     """Of a refused call: how often it was made and refused, within a minute."""
+    hooks: tuple[HookNote, ...] = ()
+    """What hooks did to it, in their order."""
+    trace_id: str | None = None
+    """The trace (W3C) that it is part of."""
+    replay_of: str | None = None
+    """The call that somebody made again with this one, perhaps with other arguments."""
     created_at: int = 0
     finished_at: int | None = None
     duration_ms: float | None = None
@@ -227,6 +264,16 @@ class Call(Struct, frozen=True, kw_only=True):
     def for_others(self) -> bool:
         """Whether somebody outside the gateway is or was asked, to answer it or to allow it."""
         return self.attempt == 0 or self.first_reply is not None
+
+    @property
+    def may_be_verified(self) -> bool:
+        """Whether it can still be asked if it took effect."""
+        return self.verify is not None and self.verifications < MOST_VERIFICATIONS
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether a hook keeps its result from everybody but administrators."""
+        return any(note.decision == "withhold" for note in self.hooks)
 
     @property
     def longest_wait_ms(self) -> int:

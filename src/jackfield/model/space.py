@@ -85,6 +85,7 @@ class SpaceMessage(Struct, frozen=True, kw_only=True):
     metadata: Raw
     run_id: str | None
     created_at: int
+    edited_at: int | None = None
 
 
 class SpaceEvent(Struct, frozen=True, kw_only=True):
@@ -122,6 +123,7 @@ class LiveStream(Struct, frozen=True, kw_only=True):
 
 def message_fields(message: SpaceMessage) -> dict[str, Any]:
     """A message as programs outside read it: in lists, in `space.message` and in answers."""
+    edited = {} if message.edited_at is None else {"editedAt": iso_time(message.edited_at)}
     return {
         "id": message.id,
         "spaceId": message.space_id,
@@ -135,6 +137,7 @@ def message_fields(message: SpaceMessage) -> dict[str, Any]:
         "seq": message.seq,
         "runId": message.run_id,
         "createdAt": iso_time(message.created_at),
+        **edited,
     }
 
 

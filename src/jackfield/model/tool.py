@@ -229,6 +229,8 @@ class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sensitive_output: bool = False
     """What it says stays out of logs, events and spaces; only its caller and the record have it."""
     async_behavior: AsyncBehavior | None = None
+    verify: str | None = None
+    """The tool that says whether a call of this one took effect, where nobody knows. The operator's to name."""
 
 
 class Category(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -295,9 +297,25 @@ class Tool(Struct, frozen=True, kw_only=True):
     @property
     def is_for_apps_only(self) -> bool:
         """Whether only an app of its server calls it (MCP Apps), and no model is to see it."""
-        ui = self.meta.get("ui")
-        visibility = ui.get("visibility") if isinstance(ui, dict) else None
+        visibility = self._ui.get("visibility")
         return isinstance(visibility, list) and "model" not in visibility
+
+    @property
+    def is_for_apps(self) -> bool:
+        """Whether an app of its server may call it."""
+        visibility = self._ui.get("visibility")
+        return not isinstance(visibility, list) or "app" in visibility
+
+    @property
+    def app_uri(self) -> str | None:
+        """The page that shows its calls (MCP Apps): a resource of its own source."""
+        uri = self._ui.get("resourceUri", self.meta.get("ui/resourceUri"))
+        return uri if isinstance(uri, str) and uri.startswith("ui://") else None
+
+    @property
+    def _ui(self) -> dict[str, Any]:
+        ui = self.meta.get("ui")
+        return ui if isinstance(ui, dict) else {}
 
     @property
     def answered_by_others(self) -> bool:

@@ -4,6 +4,7 @@ Above: the handlers read it from a request's headers; a source whose tools live 
 is in the task's context, so that whatever a call leads to has it too. Below: nothing.
 """
 
+import re
 from contextvars import ContextVar
 
 from msgspec import Struct
@@ -28,6 +29,17 @@ class IncomingTrace(Struct, frozen=True):
 
     parent: str
     state: str | None
+
+
+_PARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?", re.ASCII)
+
+
+def trace_id() -> str | None:
+    """The trace of the request that this task serves, if it named one as W3C spells it."""
+    incoming = incoming_trace.get()
+    if incoming is None or (parent := _PARENT.fullmatch(incoming.parent)) is None:
+        return None
+    return parent[1]
 
 
 incoming_trace: ContextVar[IncomingTrace | None] = ContextVar("incoming_trace", default=None)

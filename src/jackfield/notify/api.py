@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Raw, Struct
 
 from jackfield.errors import BadRequest
-from jackfield.http.request import Request
+from jackfield.http.request import Name, Request
 from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.principal import Scope
@@ -76,14 +76,24 @@ class NotifyTestResult(Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-class NotificationQuery(Struct, frozen=True, kw_only=True):
+Cursor = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=20,
+        description="The `next_cursor` of the page before",
+        extra_json_schema={"pattern": "^[0-9]+$"},
+    ),
+]
+
+
+class NotificationQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which notifications."""
 
     status: NotificationStatus | None = None
-    target: Annotated[str, Meta(max_length=64)] | None = None
+    target: Name | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
-    cursor: Annotated[str, Meta(max_length=20)] | None = None
-    """The `next_cursor` of the page before."""
+    cursor: Cursor | None = None
 
 
 class NotificationsApi:

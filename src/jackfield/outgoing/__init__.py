@@ -1,9 +1,11 @@
 """The HTTP client of the gateway: requests to servers that others run, guarded against private networks.
 
 `client.py` sends requests and follows redirects, `pool.py` keeps the connections, `guard.py` decides by the resolved
-address whether a host may be reached, `urls.py` parses urls, `errors.py` has the errors.
+address whether a host may be reached, `urls.py` parses urls, `errors.py` has the errors, `answers.py` notes on them
+what a server answered.
 """
 
+from jackfield.outgoing.answers import answers_noted_on, with_answer
 from jackfield.outgoing.client import MAX_BYTES, Outgoing, OutgoingResponse
 from jackfield.outgoing.errors import (
     OutgoingBadAnswer,
@@ -30,4 +32,6 @@ __all__ = [
     "OutgoingTimedOut",
     "OutgoingUnreachable",
     "StreamedResponse",
+    "answers_noted_on",
+    "with_answer",
 ]

@@ -21,6 +21,7 @@ from jackfield.outgoing.urls import (
     HttpOrigin,
     RequestTarget,
     named_origin,
+    origin_of,
     parse_url,
     take_user,
     target_of,
@@ -121,6 +122,19 @@ class Outgoing:
         if target is None:
             raise OutgoingBadUrl("The url has a user or password in it. Send them as a header.")
         return await self._send(OutgoingRequest(method, target, {**_STREAM_HEADERS, **headers}, content), named_by)
+
+    async def reach(self, url: str, *, timeout: float = DEFAULT_SECONDS) -> str:
+        """Open a connection to a url's server, with TLS where it is https, and send nothing. Returns its origin.
+
+        Raises `OutgoingError` where the server may not or cannot be connected to.
+        """
+        origin = origin_of(parse_url(url))
+        try:
+            async with asyncio.timeout(timeout):
+                await self._pool.reach(origin, named=False)
+        except TimeoutError:
+            raise OutgoingTimedOut(f"{origin} took no connection within {timeout:g} s. Check that it is up.") from None
+        return str(origin)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -73,6 +73,11 @@ class ConnectionPool:
             connection = await self._connect(key)
         return await connection.send(message, target, is_head=method == "HEAD")
 
+    async def reach(self, origin: HttpOrigin, *, named: bool) -> None:
+        """Connect, with TLS where the origin has it, and hang up. Raises `OutgoingError`; the caller bounds it."""
+        connection = await self._connect((origin, named))
+        connection.transport.close()
+
     def close(self) -> None:
         if self._sweeping is not None:
             self._sweeping.cancel()

@@ -25,6 +25,11 @@ class ProgramPool:
         if self._next is None:
             self._next = asyncio.create_task(ProgramProcess.start(self._host, self._settings), name="next program")
 
+    async def warm(self) -> None:
+        """Until a process is ready, or could not be started."""
+        if self._next is not None:
+            await asyncio.wait((self._next,))
+
     async def take(self) -> ProgramProcess:
         """A process without a program. Raises `CouldNotStart`."""
         started, self._next = self._next, None

@@ -5,6 +5,19 @@ UPDATE calls SET status = 'pending', delivery = CASE WHEN awaited_by IS NULL THE
 WHERE id = :id AND status = 'waiting'
 RETURNING *
 
+-- name: extend_program_call
+-- It stays open longer than any call that its program waits for, and for ever where the operator lets one of those wait
+-- for ever. Sleeping does not prolong it.
+UPDATE calls SET expires_at = CASE WHEN EXISTS (
+        SELECT 1 FROM calls AS made WHERE made.cycle_id = :run AND made.expires_at IS NULL
+            AND made.status IN ('pending', 'pending_approval', 'pending_login')) THEN NULL
+    ELSE (SELECT MAX(moment) FROM (
+        SELECT calls.expires_at AS moment
+        UNION ALL SELECT made.expires_at + :spare_ms FROM calls AS made WHERE made.cycle_id = :run
+            AND made.status IN ('pending', 'pending_approval', 'pending_login')) AS moments) END
+WHERE id = :id AND status = 'pending' AND expires_at IS NOT NULL
+RETURNING id
+
 -- name: program_answers_after
 -- In the order in which they were answered.
 SELECT * FROM calls WHERE cycle_id = :run AND answer > :after ORDER BY answer

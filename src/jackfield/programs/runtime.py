@@ -36,6 +36,8 @@ FILE = "<program>"
 MAX_LOG = 64 * 1024
 """Characters of `print` that are kept; the rest is counted."""
 MAX_TRACE = 4_000
+LONGEST_SLEEP = 10 * 365 * 86_400.0
+RUN_PROGRAM = "run_program"
 
 
 class ToolFailed(Exception):
@@ -110,7 +112,9 @@ class ProgramLoop(_Loop):  # type: ignore[misc] # most of what a loop can do is 
 
     def deliver(self, message: dict[str, Any]) -> None:
         self._clock.now = max(self._clock.now, message["now"])
-        self._answers.pop(message["n"])(message)
+        answer = self._answers.pop(message["n"], None)
+        if answer is not None:  # else an answer before it in this turn has cancelled a timer that was due as well
+            answer(message)
 
     def time(self) -> float:
         return self._clock.elapsed_ns() / 1e9
@@ -129,7 +133,9 @@ class ProgramLoop(_Loop):  # type: ignore[misc] # most of what a loop can do is 
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         seconds = when - self.time()
         if seconds > 0:
-            self._timers[id(handle)] = self.ask({"sleep": round(seconds, 3)}, lambda _: self._fire(handle))
+            self._timers[id(handle)] = self.ask(
+                {"sleep": round(min(seconds, LONGEST_SLEEP), 3)}, lambda _: self._fire(handle)
+            )
         else:
             self._ready.append(handle)
         return handle
@@ -179,7 +185,7 @@ class Log(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        kept = text[: self._room]
+        kept = plain(text[: self._room])
         self._room -= len(kept)
         self.left_out += len(text) - len(kept)
         if kept:
@@ -210,6 +216,8 @@ class Tools:
         if tool is None:
             near = difflib.get_close_matches(str(name), self.__names, n=3)
             hint = f" Did you mean {' or '.join(repr(one) for one in near)}?" if near else ""
+            if name == RUN_PROGRAM:
+                raise AttributeError("A program cannot run another one. Put all of it into one program.")
             raise AttributeError(f"There is no tool {name!r} for this program.{hint}")
         return functools.partial(self.__call, tool)
 
@@ -220,7 +228,7 @@ class Tools:
         if positional:
             raise TypeError(f"tools.{python_name(tool)} takes its arguments by name: {python_name(tool)}(name=value).")
         try:
-            json.dumps(arguments, allow_nan=False)
+            json.dumps(arguments, allow_nan=False, ensure_ascii=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(f"The arguments of {tool} are not JSON: {error}.") from None
         future = self.__loop.create_future()
@@ -401,19 +409,26 @@ class Program:
         if error is not None:
             return self._failed("program_failed", describe(error), error)
         try:
-            result = json.dumps(task.result(), allow_nan=False)
+            result = json.dumps(task.result(), allow_nan=False, ensure_ascii=False)
+            result.encode()
         except (TypeError, ValueError, RecursionError) as fault:
             said = f"The program returned {type(task.result()).__name__}, which is not JSON: {fault}."
             return self._failed("bad_result", f"{said} Return text, numbers, lists or dicts.")
         return self._with_log({"done": types.SimpleNamespace(json=result)})
 
     def _failed(self, code: str, message: str, error: BaseException | None = None) -> dict[str, Any]:
-        return self._with_log({"failed": {"code": code, "message": message, "trace": own_trace(error)}})
+        told = plain(message[:MAX_TRACE]), plain(own_trace(error))
+        return self._with_log({"failed": {"code": code, "message": told[0], "trace": told[1]}})
 
     def _with_log(self, report: dict[str, Any]) -> dict[str, Any]:
         report["log"] = self._log.take()
         report["left_out"] = self._log.left_out
         return report
+
+
+def plain(text: str) -> str:
+    """Without halves of characters, which JSON cannot hold."""
+    return text.encode(errors="replace").decode()
 
 
 def describe(error: BaseException) -> str:

@@ -29,7 +29,7 @@ CACHE_HEADERS = (
     ("vary", "Authorization, X-Api-Key, X-Secret-Key, Cookie"),
 )
 """A manifest may be cached for a minute, for requests with the same key."""
-_BEYOND = frozenset({"modifies_state", "sensitive_output", "async_behavior"})
+_BEYOND = frozenset({"modifies_state", "sensitive_output", "async_behavior", "verify"})
 """Metadata that the seed does not have."""
 _encode = msgspec.json.Encoder().encode
 _encode_canonically = msgspec.json.Encoder(order="sorted").encode

@@ -21,6 +21,7 @@ from jackfield.llm.models import Models
 from jackfield.model.ids import new_id
 from jackfield.model.items import ID_PREFIX, InputText, Item, Message, Usage, text_of
 from jackfield.model.principal import Scope
+from jackfield.model.response_request import CreateResponse
 from jackfield.responses.input import sealed
 from jackfield.responses.request import EVENTS_HEADER, ResponseBody, read_event_names, read_request
 from jackfield.responses.resource import ResponseResource
@@ -88,10 +89,20 @@ class ResponseApi:
         names = read_event_names(request.header(EVENTS_HEADER))
         body = await read_object(request)
         asked = read_request(body, event_names=names)
+        if asked.background:
+            return await self._in_background(asked, body, request)
         run = await self._responses.begin(asked, principal=request.principal, body=body)
         if asked.stream:
             return await _streamed(run, request)
-        return json_response(await (_queued if asked.background else until_ended)(run, request))
+        return json_response(await until_ended(run, request))
+
+    async def _in_background(self, asked: CreateResponse, body: dict[str, Any], request: Request) -> Response:
+        begun = await self._responses.begin_in_background(asked, principal=request.principal, body=body)
+        resource = await _queued(begun, request) if isinstance(begun, RunningResponse) else begun
+        if not asked.stream:
+            return json_response(resource)
+        messages = await self._responses.replay(resource.id, request.principal, after=-1)
+        return EventStream(messages, streams=request.streams)
 
     async def count_input_tokens(self, request: Request) -> Response:
         """About how many tokens the model would read for this request; nothing is made or kept."""
@@ -242,13 +253,11 @@ async def _streamed(run: RunningResponse, request: Request) -> Response:
     gone = streams.watch(request.receive)
     try:
         await _begun(run, gone)
-        if run.request.background:
-            await run.queued()
     except BaseException:
         run.cancel()
         await streams.release(gone)
         raise
-    return ResponseStream(run, reader, gone=gone, streams=streams, stops_it=not run.request.background)
+    return ResponseStream(run, reader, gone=gone, streams=streams)
 
 
 async def _begun(run: RunningResponse, gone: "asyncio.Task[None]") -> None:

@@ -38,6 +38,7 @@ from jackfield.responses.run import ResumedRun
 from jackfield.runs import events
 from jackfield.runs.conversation import items_for_model, open_calls
 from jackfield.runs.loop import Loop
+from jackfield.runs.model_steps import StepLog, StepLogs
 from jackfield.runs.offers import CATALOG, OfferedServer, choice_of, chosen_of, table_of
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import Choice, RunLimits, RunPlan
@@ -66,6 +67,7 @@ class ResponseEngine:
         approvals: Approvals,
         settings: ResponsesSettings,
         tool_search: ToolSearch,
+        step_logs: StepLogs,
     ) -> None:
         self._models = models
         self._catalog = catalog
@@ -75,6 +77,7 @@ class ResponseEngine:
         self._approvals = approvals
         self._settings = settings
         self._tool_search = tool_search
+        self._step_logs = step_logs
         self._resources = ResourceInputs(catalog, pipeline)
 
     def apply(self, settings: ResponsesSettings) -> None:
@@ -92,7 +95,10 @@ class ResponseEngine:
         journal: LoopJournal | None = None,
         resumed: ResumedRun | None = None,
     ) -> None:
-        """Run one request: raise to refuse it, or emit events until `Ended`. A `resumed` one goes on where it was."""
+        """Run one request: raise to refuse it, or emit events until `Ended` or `Parked`.
+
+        A `resumed` one goes on where it was.
+        """
         model = await self._model_for(request, principal)
         async with self._servers(request, principal) as servers:
             table, choice = self._offer(request, servers)
@@ -126,8 +132,15 @@ class ResponseEngine:
                     first_index=index + len(ran),
                     journal=journal,
                     past=None if resumed is None else resumed.past,
+                    log=self._step_log(request, plan, items_for_model(history, tools=table, records={})),
                 )
                 emit(await loop.run())
+
+    def _step_log(self, request: CreateResponse, plan: RunPlan, earlier: Sequence[Item]) -> StepLog | None:
+        """Where its steps are kept; what earlier responses said is on record with them."""
+        if not request.store:
+            return None
+        return self._step_logs.of(plan.run_id, model=plan.model.name, known=earlier)
 
     async def with_resources(
         self, request: CreateResponse, *, response_id: str, principal: Principal
@@ -139,6 +152,13 @@ class ResponseEngine:
         await self._model_for(request, principal)
         items = await self._resources.put_into(request.input, uris, principal=principal, run_id=response_id)
         return msgspec.structs.replace(request, input=items)
+
+    async def check(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> None:
+        """Refuse as `respond` does."""
+        await self._model_for(request, principal)
+        async with self._servers(request, principal) as servers:
+            self._offer(request, servers)
+            await self._approvals.read(history, request.input, principal=principal)
 
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         """About how many tokens its first step would have the model read; refused as `respond` refuses."""

@@ -1,7 +1,8 @@
 """The journal of a response that outlives its gateway: its steps, its calls and its events, written under one epoch.
 
-A step is put on record together with all events up to it, so that whoever goes on knows what was told of it; listeners
-hear only what is on record. Above: `run.py` and the loop. Below: `transactions.py`.
+A step is put on record together with all events up to it, so that whoever goes on knows what was told of it. The stream
+of a response in the background is read from there; one that is made for a waiting client is told to it at once, and is
+on record up to its last step. Above: `run.py` and the loop. Below: `transactions.py`.
 """
 
 import asyncio
@@ -20,15 +21,19 @@ from jackfield.model.response_request import CreateResponse, EventNames, McpTool
 from jackfield.responses import transactions as response_tx
 from jackfield.responses.position import items_in, position_after, split_at_step
 from jackfield.responses.resource import ResponseResource
-from jackfield.responses.storage import FrameLog, ResponseRow, chunk_of, ended_values, retried
+from jackfield.responses.storage import FrameLog, ResponseRow, chunk_of, ending_of, retried, tokens_of
 from jackfield.responses.wire import Frame
 from jackfield.responses.writer import StreamPosition
 from jackfield.runs import transactions as run_tx
 from jackfield.runs.state import LoopState
-from jackfield.runs.transactions import Fenced, Run, RunStep
+from jackfield.runs.transactions import Fenced, Run, RunStep, Tokens
 from jackfield.store import Store
+from jackfield.store.scripts import Script
 
 log = logging.getLogger(__name__)
+
+MOST_HELD = 1_000
+"""Events of a response for a waiting client that are held in memory until its next step."""
 
 
 class KeptRequest(Struct, frozen=True, kw_only=True):
@@ -67,7 +72,7 @@ _encode = msgspec.json.Encoder().encode
 
 def may_be_kept(request: CreateResponse) -> bool:
     """Whether a request can be kept until its response is over: credentials that it brings are not written down."""
-    return request.background and not any(
+    return request.store and not any(
         isinstance(tool, McpTool) and (tool.authorization or tool.headers) for tool in request.tools
     )
 
@@ -111,7 +116,7 @@ def told_items(resumed: Resumption) -> Mapping[int, Any]:
 
 
 class JournalWriter:
-    """Persists a response that any gateway can go on with. `told` hears events once they are on record."""
+    """Persists a response that any gateway can go on with."""
 
     def __init__(
         self,
@@ -123,26 +128,37 @@ class JournalWriter:
         next_event: int = 0,
     ) -> None:
         self.now = row.now
-        self.told: Callable[[list[Frame]], None] = lambda _: None
         self.lost: Callable[[], None] = lambda: None
         """Called when another gateway has the run."""
-        self.is_stopped = False
+        self.in_background = row.request.background
+        self.is_stopped = not self.in_background
         self._store = store
         self._row = row
         self._request = request
         self._run = run
         self._next_event = next_event
+        self._spent = Tokens() if run is None else Tokens(input=run.input_tokens, output=run.output_tokens)
         self._begun: asyncio.Future[Run] | None = None
+        self._end: Callable[[], Script[Any]] | None = None
+        self._has_events = False
         self._log: FrameLog | None = None
         if run is not None:
             self._log = FrameLog(run.id, self._append)
 
-    def begin(self, resource: ResponseResource) -> None:
+    @property
+    def unwritten(self) -> Callable[[], Script[Any]] | None:
+        """What is to be written when the store is back: its end, or that anybody may go on; None: nothing."""
+        if self._end is not None:
+            return self._end
+        return None if self._run is None else partial(run_tx.park, self._run)
+
+    def begin(self, resource: ResponseResource) -> "asyncio.Future[Any]":
         assert self._request is not None
         row = self._row.stored(resource)
         script = partial(response_tx.begin_journaled, row, request=self._request)
         self._begun = self._store.write(script)
-        self._log = FrameLog(resource.id, self._append)
+        self._log = FrameLog(resource.id, self._append, at_least=1 if self.in_background else MOST_HELD)
+        return self._begun
 
     async def on_disk(self) -> None:
         """Wait until the response is on record."""
@@ -168,13 +184,15 @@ class JournalWriter:
         if not await self._store.write(partial(response_tx.append_journaled, run, chunk)):
             self.lost()
             raise Fenced
-        self.told(frames)
+        self._has_events = True
 
     async def record(self, state: LoopState, calls: Mapping[int, Call]) -> Mapping[int, Call]:
         """T1, with the events up to here."""
         assert self._log is not None
         run, places = await self._held(), sorted(calls)
         message = _encode(StepMessage(state=state, sequence=self._next_event)).decode()
+        total = tokens_of(state.usage)
+        spent = Tokens(input=total.input - self._spent.input, output=total.output - self._spent.output)
 
         async def write(frames: list[Frame]) -> Mapping[int, Call]:
             step = partial(
@@ -184,11 +202,12 @@ class JournalWriter:
                 message=message,
                 calls={place: calls[place] for place in places},
                 chunk=chunk_of(frames),
+                tokens=spent,
             )
             written = await self._store.write(step)
             if written is None:
                 raise Fenced
-            self.told(frames)
+            self._has_events, self._spent = True, total
             return written
 
         return await self._log.with_rest(write)
@@ -204,11 +223,23 @@ class JournalWriter:
         assert self._log is not None
         rest = await self._log.close()
         run = await self._held()
-        values = ended_values(resource)
-        script = partial(response_tx.settle_journaled, run, **values, last_events=chunk_of([*rest, *last]))
+        is_failed = resource.status == "failed"
+        parts = [rest, last] if is_failed else [[*rest, *last]]
+        is_read_again = self.in_background or is_failed
+        ending = ending_of(
+            resource, *(parts if is_read_again else ()), forgets_events=self._has_events and not is_read_again
+        )
+        reason = None if resource.error is None else resource.error.message
+        self._end = script = partial(response_tx.settle_journaled, run, ending, reason=reason)
         if not await retried(resource.id, partial(self._store.write, script)):
             raise Fenced
-        self.told(rest)
+
+    async def park(self) -> bool:
+        """Let go of the response until it is answered. False: it is to be stopped instead."""
+        assert self._log is not None
+        rest = await self._log.close()
+        script = partial(response_tx.park_response, await self._held(), chunk_of(rest))
+        return await self._store.write(script)
 
     async def leave(self) -> None:
         """Stop writing; another gateway goes on."""

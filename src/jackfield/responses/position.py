@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from jackfield.model.items import (
     Item,
     McpApprovalRequest,
+    McpCall,
     OutputText,
     Part,
     ReasoningText,
@@ -23,8 +24,6 @@ from jackfield.responses.writer import ItemDraft, PartKind, StreamPosition
 
 ITEM_ADDED = "response.output_item.added"
 ITEM_DONE = "response.output_item.done"
-_MADE_BY_CALLS = (ToolSearchOutput, McpApprovalRequest)
-"""Items that come of a step's calls; every other one begins while the model speaks."""
 
 
 class _Told(Struct, frozen=True):
@@ -67,9 +66,16 @@ def split_at_step(frames: Sequence[Frame], *, recorded: int) -> tuple[Sequence[F
     for place, frame in enumerate(frames):
         if frame.sequence_number < recorded or frame.type != ITEM_ADDED:
             continue
-        if not isinstance(_decode(frame.data).item, _MADE_BY_CALLS):
+        if not _is_made_by_calls(_decode(frame.data).item):
             return frames[:place], frames[place:]
     return frames, ()
+
+
+def _is_made_by_calls(item: Item | UnsetType) -> bool:
+    """Whether an item comes of a step's calls; every other one begins while the model speaks."""
+    if isinstance(item, McpCall):
+        return item.approval_request_id is not None
+    return isinstance(item, ToolSearchOutput | McpApprovalRequest)
 
 
 def items_in(frames: Iterable[Frame]) -> dict[int, Item]:

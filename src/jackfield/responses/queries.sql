@@ -11,12 +11,18 @@ RETURNING id
 -- name: own_response
 UPDATE responses SET owner = :owner WHERE id = :run
 
+-- name: reopen_response
+-- One that failed goes on, in the background whatever it was before.
+UPDATE responses SET status = 'in_progress', resource = :resource, output = '[]', is_background = 1, stop_wanted = 0,
+    finished_at = NULL
+WHERE id = :run
+
 -- name: get_response
--- One with a run is no orphan: whoever takes the run over goes on with it.
-SELECT responses.*,
+-- One in the background with a run is no orphan: whoever takes the run over goes on with it.
+SELECT responses.*, runs.status AS run_status,
     CASE WHEN responses.finished_at IS NULL AND (gateways.id IS NULL OR gateways.dead = 1)
-        AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = responses.id) THEN 1 ELSE 0 END AS is_orphan
-FROM responses LEFT JOIN gateways ON gateways.id = responses.owner
+        AND (runs.id IS NULL OR responses.is_background = 0) THEN 1 ELSE 0 END AS is_orphan
+FROM responses LEFT JOIN gateways ON gateways.id = responses.owner LEFT JOIN runs ON runs.id = responses.id
 WHERE responses.id = :id
 
 -- name: response_chain
@@ -45,6 +51,12 @@ DELETE FROM response_events WHERE response_id IN (each_of(:ids))
 
 -- name: append_response_events
 INSERT INTO response_events (response_id, first, last, events) VALUES (:id, :first, :last, :events)
+
+-- name: last_response_events
+SELECT first, last, events FROM response_events WHERE response_id = :id ORDER BY first DESC LIMIT 1
+
+-- name: rewrite_response_events
+UPDATE response_events SET events = :events WHERE response_id = :id AND first = :first
 
 -- name: response_events_after
 SELECT first, last, events FROM response_events WHERE response_id = :id AND last > :after ORDER BY first LIMIT :limit

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from jackfield.errors import JackfieldError
+from jackfield.errors import JackfieldError, SourceUnavailable, Unavailable
 from jackfield.http.response import part
 from jackfield.http.sse import EVENT_HEADERS, PING, PING_EVERY
 from jackfield.http.streams import Streams
@@ -29,11 +29,12 @@ from jackfield.responses.position import position_after
 from jackfield.responses.resource import INTERRUPTED, ResponseResource
 from jackfield.responses.storage import ResponseWriter
 from jackfield.responses.wire import DONE, Frame
-from jackfield.responses.writer import EventWriter
-from jackfield.runs.events import Emit, Ended, LoopEvent, RunError, RunStarted
+from jackfield.responses.writer import EventWriter, StreamPosition
+from jackfield.runs.events import Emit, Ended, LoopEvent, Parked, RunError, RunStarted
 from jackfield.runs.loop import Diverged, Past
 from jackfield.runs.state import LoopJournal
 from jackfield.runs.transactions import Fenced
+from jackfield.store.scripts import Script
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,10 @@ class Responder(Protocol):
         journal: LoopJournal | None = None,
         resumed: ResumedRun | None = None,
     ) -> None:
-        """Raise to refuse, before `RunStarted`; otherwise emit every event, `Ended` last."""
+        """Raise to refuse, before `RunStarted`; otherwise emit every event, `Ended` or `Parked` last."""
+
+    async def check(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> None:
+        """Refuse as `respond` does."""
 
     async def measure(self, request: CreateResponse, *, principal: Principal, history: tuple[Item, ...]) -> int:
         """About how many tokens the model would read. Refuses as `respond` does."""
@@ -103,7 +107,7 @@ class RunningResponse:
         self._resumption = resumption
         self._journal = storage if isinstance(storage, JournalWriter) else None
         if self._journal is not None:
-            self._journal.told, self._journal.lost = self._hear, self._lose
+            self._journal.lost = self._lose
         self.request = request
         self.principal = principal
         self.history = history
@@ -119,10 +123,13 @@ class RunningResponse:
         """Events of a step that is asked for again: as long as it is the same, they are not told again."""
         self._storage = storage
         self._listeners: list[ResponseListener] = []
-        self._ended: Ended | None = None
+        self._held_back: list[Frame] | None = None
+        """What listeners are told as soon as the response is on record: its id can be used from then on."""
+        self._ended: Ended | Parked | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False
         self._is_ending = False
+        self._is_unkept = False
 
     @property
     def id(self) -> str:
@@ -134,9 +141,14 @@ class RunningResponse:
         return self._task
 
     @property
-    def is_over(self) -> bool:
-        """Whether its end is persisted."""
-        return self.over.is_set()
+    def has_ended(self) -> bool:
+        """Whether it has come to its end, and that is persisted; else it may go on elsewhere."""
+        return self.over.is_set() and self._writer.is_over
+
+    @property
+    def unwritten(self) -> Callable[[], Script[Any]] | None:
+        """What is to be written when the store, which was away, is back."""
+        return self._journal.unwritten if self._is_unkept and self._journal is not None else None
 
     @property
     def resource(self) -> ResponseResource:
@@ -178,18 +190,34 @@ class RunningResponse:
         try:
             ended = await self._engine_ends(engine)
             self._is_ending = True
-            if ended is not None:
+            if isinstance(ended, Parked):
+                await to_its_end(self._park())
+            elif ended is not None:
                 await to_its_end(self._finish(ended))
             elif self._journal is not None:
                 await to_its_end(self._journal.leave())
         except Fenced:
             log.info("response %s is another gateway's now, nothing more is written for it here", self.id)
+        except Unavailable as fault:
+            if not self.begun.done():
+                raise
+            self._leave(fault)
         finally:
             self.over.set()
+            self._release()
             for listener in self._listeners:
                 listener.close()
 
-    async def _engine_ends(self, engine: Responder) -> Ended | None:
+    def _leave(self, fault: Exception) -> None:
+        log.warning("response %s goes on when the store is back: %s", self.id, fault)
+        self._is_unkept = True
+
+    async def _park(self) -> None:
+        assert self._journal is not None
+        if not await self._journal.park():
+            await self._finish(Ended(status="cancelled"))
+
+    async def _engine_ends(self, engine: Responder) -> Ended | Parked | None:
         """How the run ended; None: it goes on at another gateway. A refusal before `RunStarted` is raised."""
         try:
             await engine.respond(
@@ -204,9 +232,9 @@ class RunningResponse:
         except asyncio.CancelledError:
             if not self.begun.done():
                 raise
-            if self._ended is None and self._is_stopped:
+            if self._is_stopped and not isinstance(self._ended, Ended):
                 return Ended(status="cancelled")
-            if self._ended is None and self._journal is not None:
+            if self._ended is None and self._journal is not None and self._journal.in_background:
                 return None
             return self._ended or Ended(status="failed", error=INTERRUPTED)
         except Fenced:
@@ -214,36 +242,54 @@ class RunningResponse:
         except Exception as fault:
             if not self.begun.done():
                 raise
-            log.exception("response %s failed", self.id)
-            error = RunError(fault.code, fault.message) if isinstance(fault, JackfieldError) else CRASHED
-            return Ended(status="failed", error=error)
+            return self._broken_off(fault)
         if not self.begun.done():
             raise RuntimeError(f"The engine said nothing about response {self.id}.")
         return self._ended or Ended(status="failed", error=CRASHED)
 
+    def _broken_off(self, fault: Exception) -> Ended | None:
+        if self._journal is not None and self._journal.in_background and is_store_away(fault):
+            self._leave(fault)
+            return None
+        log.error("response %s failed", self.id, exc_info=fault)
+        error = RunError(fault.code, fault.message) if isinstance(fault, JackfieldError) else CRASHED
+        return Ended(status="failed", error=error)
+
     def _take(self, event: LoopEvent) -> None:
         """What the engine calls with each event."""
-        if isinstance(event, Ended):
+        if isinstance(event, Ended | Parked):
             self._ended = event  # sent once it is persisted
             return
-        if self._resumption is not None and (
-            isinstance(event, RunStarted) or event.index in self._resumption.position.done
-        ):
+        if self._resumption is not None and self._was_told(event, self._resumption.position):
             return
         frames = self._writer.take(event)
         if isinstance(event, RunStarted) and not self.begun.done():
-            self._storage.begin(self._writer.resource)
+            self._held_back = []
+            written = self._storage.begin(self._writer.resource)
             self.begun.set_result(None)
+            if written is None:
+                self._release()
+            else:
+                written.add_done_callback(self._release)
         self._tell(self._unsaid(frames) if self._retold else frames)
+
+    def _was_told(self, event: LoopEvent, position: StreamPosition) -> bool:
+        if isinstance(event, RunStarted):
+            return position.next > 0 and self._writer.resource.status != "queued"
+        return not isinstance(event, Ended | Parked) and event.index in position.done
 
     def _tell(self, frames: list[Frame]) -> None:
         self._storage.put(frames)
-        if self._journal is None:
-            self._hear(frames)
-
-    def _hear(self, frames: list[Frame]) -> None:
+        if self._held_back is not None:
+            self._held_back += frames
+            return
         for listener in self._listeners:
             listener.put(frames)
+
+    def _release(self, _: object = None) -> None:
+        frames, self._held_back = self._held_back, None
+        for listener in self._listeners if frames else ():
+            listener.put(frames or [])
 
     def _lose(self) -> None:
         """Another gateway has it: stop without a word."""
@@ -260,7 +306,7 @@ class RunningResponse:
         if not resumption.states:
             self._tell(self._writer.cut_off())
         output = tuple(item for _, item in sorted(position.done.items()))
-        past = Past(resumption.states, told_items(resumption), self._check_retold)
+        past = Past(resumption.states, told_items(resumption), self._check_retold, position.places)
         return ResumedRun(past=past, output=output, next_index=position.next_index)
 
     def _unsaid(self, frames: list[Frame]) -> list[Frame]:
@@ -298,9 +344,15 @@ class RunningResponse:
             raise
         except Exception:
             log.exception("the end of response %s could not be kept", self.id)
+            self._is_unkept = True
         self.over.set()
+        self._release()
         for listener in self._listeners:
             listener.put(last)
+
+
+def is_store_away(fault: Exception) -> bool:
+    return isinstance(fault, Unavailable) and not isinstance(fault, SourceUnavailable)
 
 
 def is_whole(item: Item) -> bool:
@@ -360,7 +412,7 @@ class FrameQueue:
 
 
 class ResponseStream:
-    """Streams a running response. `stops_it`: it runs for this client alone."""
+    """Streams a running response, which runs for this client alone."""
 
     def __init__(
         self,
@@ -369,13 +421,11 @@ class ResponseStream:
         *,
         gone: "asyncio.Task[None]",
         streams: Streams,
-        stops_it: bool,
     ) -> None:
         self._run = run
         self._reader = reader
         self._gone = gone
         self._streams = streams
-        self._stops_it = stops_it
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         self._gone.add_done_callback(self._reader.wake)
@@ -385,8 +435,7 @@ class ResponseStream:
                 await send(part(DONE))
             await send({"type": "http.response.body", "body": b""})
         finally:
-            if self._stops_it:
-                self._run.cancel()
+            self._run.cancel()
             await self._streams.release(self._gone)
 
     async def _send_all(self, send: Send) -> bool:
@@ -405,8 +454,7 @@ class ResponseStream:
         return False
 
     async def _ended_with_the_server(self) -> bool:
-        """On shutdown the end is still sent. A background response is not ended by its stream."""
-        if self._stops_it:
-            self._run.interrupt()
-            await asyncio.wait((self._run.task,), timeout=ENDS_WITHIN)
+        """On shutdown the end is still sent."""
+        self._run.interrupt()
+        await asyncio.wait((self._run.task,), timeout=ENDS_WITHIN)
         return self._reader.is_closed

@@ -5,36 +5,28 @@ at another one, or at the next; any other is failed as `interrupted` by its next
 """
 
 import asyncio
-import logging
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.errors import (
-    BadRequest,
-    Conflict,
-    Forbidden,
-    PreviousResponseNotFound,
-    Refused,
-    ResponseNotFound,
-    Unavailable,
-)
+from jackfield.calls.pipeline import Pipeline
+from jackfield.errors import BadRequest, Conflict, Forbidden, PreviousResponseNotFound, Refused, ResponseNotFound
 from jackfield.http.sse import EventMessage
 from jackfield.http.streams import Streams
 from jackfield.model.ids import new_id
 from jackfield.model.items import Item, ToolSearchOutput, decode_items
-from jackfield.model.principal import Principal
+from jackfield.model.principal import Principal, Scope
 from jackfield.model.response_request import CreateResponse, EventNames, RequestTool
 from jackfield.responses import transactions as response_tx
+from jackfield.responses.background import BackgroundResponses, TakenUp, now, reopened
 from jackfield.responses.input import check_answers, opened, resolve_references, unknown_references
 from jackfield.responses.journal import (
     JournalWriter,
-    KeptRequest,
     kept_request,
     may_be_kept,
     read_kept,
@@ -43,7 +35,7 @@ from jackfield.responses.journal import (
 )
 from jackfield.responses.position import position_after
 from jackfield.responses.request import read_request
-from jackfield.responses.resource import INTERRUPTED, ResponseResource, decode_resource, new_resource
+from jackfield.responses.resource import ResponseResource, decode_resource, new_resource
 from jackfield.responses.run import Responder, RunningResponse, is_whole
 from jackfield.responses.storage import (
     Owner,
@@ -52,24 +44,19 @@ from jackfield.responses.storage import (
     UnstoredWriter,
     chunk_of,
     end_orphan,
-    ended_values,
     events_after,
 )
 from jackfield.responses.tools import loaded_tools
 from jackfield.responses.transactions import StoredResponse, stop_topic
-from jackfield.responses.wire import TERMINAL, Frame
+from jackfield.responses.wire import TERMINAL
 from jackfield.responses.writer import EventWriter
 from jackfield.runs import transactions as run_tx
-from jackfield.runs.events import Ended, RunError
-from jackfield.runs.transactions import Run
 from jackfield.settings import ResponsesSettings
 from jackfield.store import Store
 
-log = logging.getLogger(__name__)
+_ADMIN = Principal(name="admin", scopes=frozenset({Scope.ADMIN.value}))
 
-TRIES = 3
-"""How often a response is taken over without having come to its next step, before it has failed."""
-TAKEN_AT_ONCE = 50
+IN_PROGRESS = "response.in_progress"
 STOPS_WITHIN = 5.0
 """Seconds that a cancel waits for the response to have ended."""
 MOST_LOOKED_FOR = 200
@@ -100,22 +87,34 @@ class ResponseService:
         streams: Streams,
         settings: ResponsesSettings,
         find_principal: Callable[[str], Awaitable[Principal | None]],
+        pipeline: Pipeline,
+        sources_listed: asyncio.Event,
     ) -> None:
         self._store = store
         self._engine = engine
         self._gateway_id = gateway_id
         self._streams = streams
-        self.apply(settings)
         self._find_principal = find_principal
-        self._taken: deque[Run] = deque()
-        """Runs of dead gateways that this one has taken over and that do not go on yet."""
+        self._pipeline = pipeline
         self._live: dict[str, RunningResponse] = {}
+        self.background = BackgroundResponses(
+            store=store,
+            gateway_id=gateway_id,
+            keep=streams.keep,
+            go_on=self._go_on,
+            cancel_calls=self._cancel_calls,
+            is_closing=lambda: streams.is_closing,
+            sources_listed=sources_listed,
+            most=settings.max_background,
+        )
+        self.apply(settings)
         store.bus.on_foreign(self._hear)
 
     def apply(self, settings: ResponsesSettings) -> None:
         """Responses that begin from now on follow these settings."""
         self._event_names: EventNames = settings.event_names
         self._longest = settings.timeout
+        self.background.most = settings.max_background
 
     async def begin(
         self,
@@ -127,91 +126,97 @@ class ResponseService:
     ) -> RunningResponse:
         """Start a response. `earlier` is the conversation so far, if the caller has it; else it is read from the store.
 
-        With `body`, the request as it came, a response in the background outlives its gateway.
+        With `body`, the request as it came, another gateway can go on with it if this one dies.
         Raises for what is wrong with the conversation; for the rest see `RunningResponse.begun`.
         """
         request, history = await self._with_history(request, principal, earlier)
+        resource, request = await self._prepared(request, principal)
+        await self._end_parked(request, principal, history)
+        storage = self._storage_for(request, principal, body)
+        request = msgspec.structs.replace(request, tools=_with_found_tools(request, history))
+        return self._start(RunningResponse(request, resource, principal=principal, history=history, storage=storage))
+
+    async def begin_in_background(
+        self, request: CreateResponse, *, principal: Principal, body: Mapping[str, Any]
+    ) -> RunningResponse | ResponseResource:
+        """The same for one that nobody waits for. Where as many are at work here as may be, it waits for its turn.
+
+        One that brings credentials is not kept until then: it starts at once.
+        """
+        if self.background.takes_new or not may_be_kept(request):
+            with self.background.place():
+                run = await self.begin(request, principal=principal, body=body)
+                self.background.hold(run)
+            return run
+        request, history = await self._with_history(request, principal, None)
+        resource, request = await self._prepared(request, principal)
+        await self._engine.check(request, principal=principal, history=opened(history))
+        await self._end_parked(request, principal, history)
+        writer = EventWriter(resource, now=now)
+        chunk = chunk_of(writer.queued())
+        assert chunk is not None
+        kept = kept_request(body, request, principal)
+        row = self._row(request, principal).stored(resource)
+        await self._store.write(partial(response_tx.queue_response, row, request=kept, chunk=chunk))
+        return resource
+
+    async def _prepared(self, request: CreateResponse, principal: Principal) -> tuple[ResponseResource, CreateResponse]:
+        """The response as it is before it begins, and its request with all that was left open."""
         response_id = new_id("resp")
         request = await self._engine.with_resources(request, response_id=response_id, principal=principal)
         status = "queued" if request.background else "in_progress"
-        resource = new_resource(request, id=response_id, created_at=_now(), status=status)
-        storage = self._storage_for(request, principal, body)
-        request = msgspec.structs.replace(
-            request,
-            tools=_with_found_tools(request, history),
-            event_names=request.event_names or self._event_names,
-        )
-        return self._start(RunningResponse(request, resource, principal=principal, history=history, storage=storage))
+        resource = new_resource(request, id=response_id, created_at=now(), status=status)
+        names = request.event_names or self._event_names
+        return resource, msgspec.structs.replace(request, event_names=names)
 
     def _start(self, run: RunningResponse) -> RunningResponse:
         self._live[run.id] = run
         run.start(self._engine, self._streams.keep)
-        run.task.add_done_callback(lambda _: self._live.pop(run.id, None))
+        run.task.add_done_callback(lambda _: self._let_go(run))
         return run
 
+    def _let_go(self, run: RunningResponse) -> None:
+        self._live.pop(run.id, None)
+        if (unwritten := run.unwritten) is not None:
+            self.background.write_later(run.id, unwritten)
+
     async def sweep(self) -> None:
-        """Go on with responses of dead gateways."""
-        for orphan in await self._store.read(partial(run_tx.orphaned_runs, "response", limit=TAKEN_AT_ONCE)):
-            run = await self._store.write(partial(response_tx.take_over, orphan, owner=self._gateway_id))
-            if run is not None:
-                self._taken.append(run)
-        while self._taken:  # the first stays there until it goes on: the store may be away in between
-            await self._go_on(self._taken[0])
-            self._taken.popleft()
+        """Go on with what nobody has in hand."""
+        await self.background.sweep()
 
-    async def _go_on(self, run: Run) -> None:
-        stored = await self._store.read(partial(response_tx.get_response, run.id))
-        if stored is None or stored.is_finished:
-            await self._store.write(partial(run_tx.end, run, status="done"))
-            return
-        frames = [frame async for frame in events_after(self._store, run.id, -1)]
-        if stored.stop_wanted:
-            await self._give_up(run, stored, frames, Ended(status="cancelled"))
-            return
-        if run.tries > TRIES or run.request is None:
-            await self._give_up(run, stored, frames, Ended(status="failed", error=INTERRUPTED))
-            return
-        try:
-            going = await self._resumed(run, stored, read_kept(run.request), frames)
-        except Unavailable:
-            raise
-        except Refused as fault:
-            await self._give_up(run, stored, frames, Ended(status="failed", error=RunError(fault.code, fault.message)))
-        except Exception:
-            log.exception("response %s cannot go on", run.id)
-            await self._give_up(run, stored, frames, Ended(status="failed", error=INTERRUPTED))
-        else:
-            log.warning("response %s goes on here; its gateway is gone", run.id)
-            self._start(going)
-
-    async def _resumed(
-        self, run: Run, stored: StoredResponse, kept: KeptRequest, frames: Sequence[Frame]
-    ) -> RunningResponse:
-        """The response as it goes on from its journal. Raises where it must not."""
+    async def _go_on(self, taken: TakenUp) -> RunningResponse:
+        """Start a response again from its journal. Raises where it must not go on."""
+        run, stored = taken.response.run, taken.response.stored
+        assert run.request is not None
+        kept = read_kept(run.request)
         principal = await self._find_principal(stored.principal)
         if principal is None or rights_of(principal) != kept.rights:
-            raise Forbidden("The gateway stopped, and the key has other rights now, so the response did not go on.")
+            raise Forbidden("Its key has other rights now, so the response did not go on.")
         request = read_request({**kept.body, "input": ""}, event_names=kept.event_names)
-        request = msgspec.structs.replace(request, input=decode_items(stored.input))
+        request = msgspec.structs.replace(request, input=decode_items(stored.input), background=True)
         history = await self._history(request, principal)
-        journal = await self._store.read(partial(run_tx.read_journal, run.id))
-        resumed = resumption(() if journal is None else journal.steps, frames)
-        row = ResponseRow(request, owner=Owner(principal=principal.name, gateway=self._gateway_id), now=_now)
-        request = msgspec.structs.replace(request, tools=_with_found_tools(request, history))
-        return RunningResponse(
-            request,
-            decode_resource(stored.resource),
-            principal=principal,
-            history=history,
-            storage=JournalWriter(self._store, row, run=run, next_event=len(frames)),
-            resumption=resumed,
+        row = self._row(request, principal)
+        return self._start(
+            RunningResponse(
+                msgspec.structs.replace(request, tools=_with_found_tools(request, history)),
+                decode_resource(stored.resource),
+                principal=principal,
+                history=history,
+                storage=JournalWriter(self._store, row, run=run, next_event=len(taken.frames)),
+                resumption=resumption(taken.response.steps, taken.frames),
+            )
         )
 
-    async def _give_up(self, run: Run, stored: StoredResponse, frames: Sequence[Frame], ended: Ended) -> None:
-        writer = EventWriter(decode_resource(stored.resource), now=_now, position=position_after(frames))
-        last = chunk_of(writer.take(ended))
-        values = ended_values(writer.resource)
-        await self._store.write(partial(response_tx.settle_journaled, run, **values, last_events=last))
+    async def resume(self, response_id: str, principal: Principal) -> ResponseResource:
+        """Go on with a response that failed, in the background. Raises `Conflict` if it did not fail."""
+        stored = await self._stored(response_id, principal)
+        script = partial(response_tx.resume, response_id, reopened=reopened)
+        if await self._store.write(script) is None:
+            what = f"has the status '{stored.status}'"
+            if stored.status == "failed":
+                what = "was not kept step by step: its request brought credentials, or it was made before an upgrade"
+            raise Conflict(f"Response '{response_id}' {what}. Only a response that failed can be resumed.")
+        return (await self.find(response_id, principal)).resource
 
     async def measure(self, request: CreateResponse, *, principal: Principal) -> int:
         """About how many tokens the model would be given to read. Raises whatever making the response would."""
@@ -241,12 +246,18 @@ class ResponseService:
                 input=request.input,
                 is_background=request.background,
                 is_kept=request.store,
-                is_finished=run.is_over,
+                is_finished=run.has_ended,
             )
         stored = await self._stored(response_id, principal)
         resource = decode_resource(stored.resource)
+        output = decode_items(stored.output)
+        if not stored.is_finished:
+            frames = [frame async for frame in events_after(self._store, response_id, -1)]
+            output = position_after(frames).output
+            if any(frame.type == IN_PROGRESS for frame in frames):
+                resource = msgspec.structs.replace(resource, status="in_progress")
         return VisibleResponse(
-            resource=msgspec.structs.replace(resource, output=decode_items(stored.output)),
+            resource=msgspec.structs.replace(resource, output=output),
             input=decode_items(stored.input),
             is_background=stored.is_background,
             is_kept=True,
@@ -260,9 +271,21 @@ class ResponseService:
         if run is not None:
             run.cancel()
             await asyncio.wait((run.task,), timeout=STOPS_WITHIN)
-        elif not found.is_finished:
-            await self._stop_elsewhere(response_id)
-        return run.resource if run is not None else (await self.find(response_id, principal)).resource
+        if run is None or not run.has_ended:
+            if not found.is_finished:
+                await self._stop_elsewhere(response_id)
+            resource = (await self.find(response_id, principal)).resource
+        else:
+            resource = run.resource
+        if resource.status == "cancelled" and not found.is_finished:
+            await self._cancel_calls(response_id)
+        return resource
+
+    async def _cancel_calls(self, response_id: str) -> None:
+        """Those of a response that is cancelled."""
+        for call_id in await self._store.read(partial(run_tx.open_calls, response_id)):
+            with suppress(Refused):
+                await self._pipeline.cancel(call_id, principal=_ADMIN)
 
     async def delete(self, response_id: str, principal: Principal) -> None:
         """Delete a response; a running one is cancelled first."""
@@ -301,12 +324,14 @@ class ResponseService:
         self, request: CreateResponse, principal: Principal, body: Mapping[str, Any] | None
     ) -> UnstoredWriter | RowWriter | JournalWriter:
         if not request.store:
-            return UnstoredWriter(_now)
-        row = ResponseRow(request, owner=Owner(principal=principal.name, gateway=self._gateway_id), now=_now)
+            return UnstoredWriter(now)
+        row = self._row(request, principal)
         if body is not None and may_be_kept(request):
-            named = msgspec.structs.replace(request, event_names=request.event_names or self._event_names)
-            return JournalWriter(self._store, row, request=kept_request(body, named, principal))
+            return JournalWriter(self._store, row, request=kept_request(body, request, principal))
         return RowWriter(self._store, row)
+
+    def _row(self, request: CreateResponse, principal: Principal) -> ResponseRow:
+        return ResponseRow(request, owner=Owner(principal=principal.name, gateway=self._gateway_id), now=now)
 
     async def _history(self, request: CreateResponse, principal: Principal) -> tuple[Item, ...]:
         """The conversation so far, from its first turn."""
@@ -316,11 +341,8 @@ class ResponseService:
         stored = await self._read(previous)
         if stored is None or not _may_see(principal, stored.principal):
             raise _no_previous(previous)
-        if not stored.is_finished:
-            raise Conflict(
-                f"Response '{previous}' is still being made. Wait for its end, or cancel it.",
-                param="previous_response_id",
-            )
+        if not stored.is_finished and not stored.is_parked:
+            raise _still_made(previous)
         turns = await self._store.read(partial(response_tx.conversation, previous))
         if not turns or turns[0].previous_id is not None:
             raise _no_previous(turns[0].previous_id or previous if turns else previous)
@@ -328,7 +350,20 @@ class ResponseService:
         for turn in turns:
             items += decode_items(turn.input)
             items += filter(is_whole, decode_items(turn.output))
+        if not stored.is_finished:
+            frames = [frame async for frame in events_after(self._store, previous, -1)]
+            items += filter(is_whole, position_after(frames).output)
         return tuple(items)
+
+    async def _end_parked(self, request: CreateResponse, principal: Principal, history: Sequence[Item]) -> None:
+        """A parked response that a new one continues has ended with that: the new one goes on from where it stands."""
+        previous = request.previous_response_id
+        stored = None if previous is None else await self._read(previous)
+        if previous is None or stored is None or stored.is_finished:
+            return
+        await self._engine.check(request, principal=principal, history=opened(history))
+        if not await self.background.end_waiting(previous, "completed"):
+            raise _still_made(previous)
 
     async def _stored_items(self, wanted: Sequence[str], principal: Principal) -> dict[str, Item]:
         """Items of earlier responses of this key, by their ids; with each come the others of its response."""
@@ -367,12 +402,15 @@ class ResponseService:
         stored = await self._store.read(partial(response_tx.get_response, response_id))
         if stored is None or not stored.is_orphan:
             return stored
-        await end_orphan(self._store, stored, now=_now)
+        if not await self.background.end_orphan(response_id):
+            await end_orphan(self._store, stored, now=now)
         return await self._store.read(partial(response_tx.get_response, response_id))
 
     async def _stop_elsewhere(self, response_id: str) -> None:
         with self._store.bus.listen(response_id) as written:
             if await self._store.write(partial(response_tx.want_stopped, response_id)):
+                if await self.background.end_waiting(response_id, "cancelled"):
+                    return
                 deadline = time.monotonic() + STOPS_WITHIN
                 while (left := deadline - time.monotonic()) > 0:
                     stored = await self._read(response_id)
@@ -394,6 +432,12 @@ def _with_found_tools(request: CreateResponse, history: tuple[Item, ...]) -> tup
     return loaded_tools(found, request.tools) if found else request.tools
 
 
+def _still_made(response_id: str) -> Conflict:
+    return Conflict(
+        f"Response '{response_id}' is still being made. Wait for its end, or cancel it.", param="previous_response_id"
+    )
+
+
 def _no_previous(response_id: str) -> PreviousResponseNotFound:
     return PreviousResponseNotFound(
         f"There is no response '{response_id}' to continue. It may have been deleted, or was made with 'store': false "
@@ -412,7 +456,3 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
 
 def _may_see(principal: Principal, owner: str) -> bool:
     return principal.is_admin or principal.name == owner
-
-
-def _now() -> int:
-    return int(time.time())

@@ -103,7 +103,8 @@ class _Connection:
         names = read_event_names(self._request.header(EVENTS_HEADER))
         asked = read_request(body, event_names=names)
         earlier = self._remembered.get(asked.previous_response_id or "")
-        return await self._responses.begin(asked, principal=self._request.principal, earlier=earlier)
+        kept = body if earlier is None else None
+        return await self._responses.begin(asked, principal=self._request.principal, earlier=earlier, body=kept)
 
     async def _pump(self, run: RunningResponse, reader: FrameQueue) -> None:
         self._gone.add_done_callback(reader.wake)

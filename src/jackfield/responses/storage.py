@@ -5,25 +5,25 @@ Above: `run.py` and `service.py`. Below: `transactions.py`. Tokens never wait fo
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from jackfield.errors import Unavailable
 from jackfield.http.response import encode
-from jackfield.model.items import Item, encode_items
+from jackfield.model.items import Item, Usage, encode_items
 from jackfield.model.response_request import CreateResponse
 from jackfield.responses import transactions as response_tx
 from jackfield.responses.resource import INTERRUPTED, ResponseResource, decode_resource
-from jackfield.responses.transactions import EventChunk, StoredResponse
+from jackfield.responses.transactions import Ending, EventChunk, StoredResponse
 from jackfield.responses.wire import Frame
 from jackfield.responses.writer import EventWriter, StreamPosition
 from jackfield.runs.events import Ended
-from jackfield.runs.transactions import Fenced
+from jackfield.runs.transactions import Fenced, Tokens
 from jackfield.store import Store
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,8 @@ class ResponseWriter(Protocol):
 
     now: Callable[[], int]
 
-    def begin(self, resource: ResponseResource) -> None: ...
+    def begin(self, resource: ResponseResource) -> "asyncio.Future[Any] | None":
+        """Done once the response is on record; None: it never will be."""
 
     async def on_disk(self) -> None: ...
 
@@ -65,7 +66,7 @@ class UnstoredWriter:
     def __init__(self, now: Callable[[], int]) -> None:
         self.now = now
 
-    def begin(self, resource: ResponseResource) -> None: ...
+    def begin(self, resource: ResponseResource) -> "asyncio.Future[Any] | None": ...
 
     async def on_disk(self) -> None: ...
 
@@ -88,7 +89,7 @@ class ResponseRow:
             principal=self.owner.principal,
             status=resource.status,
             previous_id=resource.previous_response_id,
-            resource=_without_output(resource),
+            resource=resource_as_json(resource),
             input=items_as_json(self.request.input),
             owner=self.owner.gateway,
             is_background=self.request.background,
@@ -105,7 +106,7 @@ class RowWriter:
         self._added: asyncio.Future[None] | None = None
         self._log: FrameLog | None = None
 
-    def begin(self, resource: ResponseResource) -> None:
+    def begin(self, resource: ResponseResource) -> "asyncio.Future[Any]":
         added = self._added = self._store.write(partial(response_tx.add_response, self._row.stored(resource)))
         if self._row.request.background:
 
@@ -116,6 +117,7 @@ class RowWriter:
                     await self._store.write(partial(response_tx.append_events, resource.id, chunk))
 
             self._log = FrameLog(resource.id, append)
+        return added
 
     async def on_disk(self) -> None:
         """Wait until the response's row is persisted."""
@@ -144,27 +146,34 @@ async def retried(response_id: str, write: Callable[[], Awaitable[bool]]) -> boo
 
 
 class FrameLog:
-    """Writes a stream's events, many at once."""
+    """Writes a stream's events, many at once: as soon as so many wait."""
 
-    def __init__(self, name: str, append: Callable[[list[Frame]], Awaitable[None]]) -> None:
+    def __init__(self, name: str, append: Callable[[list[Frame]], Awaitable[None]], *, at_least: int = 1) -> None:
         self.name = name
         self._append = append
+        self._at_least = at_least
         self._waiting: list[Frame] = []
         self._filled = asyncio.Event()
         self._lock = asyncio.Lock()
         self._closing = asyncio.Event()
-        self._writing = asyncio.ensure_future(self._write())
+        self._writing: asyncio.Future[None] | None = None
 
     def put(self, frames: list[Frame]) -> None:
         self._waiting += frames
+        if len(self._waiting) < self._at_least:
+            return
         self._filled.set()
+        if self._writing is None:
+            self._writing = asyncio.ensure_future(self._write())
 
     async def close(self) -> list[Frame]:
         """Stop writing and return what is left."""
         self._closing.set()
         self._filled.set()
-        await asyncio.wait((self._writing,))
-        return self._waiting
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+        rest, self._waiting = self._waiting, []
+        return rest
 
     async def with_rest(self, write: Callable[[list[Frame]], Awaitable[T]]) -> T:
         """Give what is not written yet to `write`, which writes it with something else, or raises."""
@@ -200,9 +209,20 @@ async def settle(store: Store, resource: ResponseResource, *, last_events: Event
 def ended_values(resource: ResponseResource) -> dict[str, str]:
     return {
         "status": resource.status,
-        "resource": _without_output(resource),
+        "resource": resource_as_json(resource),
         "output": items_as_json(resource.output),
     }
+
+
+def ending_of(resource: ResponseResource, *parts: Sequence[Frame], forgets_events: bool = False) -> Ending:
+    """What is written when a response has ended, with what is not written yet of its stream."""
+    chunks = tuple(chunk for part in parts if (chunk := chunk_of(part)) is not None)
+    tokens = None if resource.usage is None else tokens_of(resource.usage)
+    return Ending(**ended_values(resource), chunks=chunks, forgets_events=forgets_events, tokens=tokens)
+
+
+def tokens_of(usage: Usage | None) -> Tokens:
+    return Tokens() if usage is None else Tokens(input=usage.input_tokens, output=usage.output_tokens)
 
 
 def chunk_of(frames: Sequence[Frame]) -> EventChunk | None:
@@ -216,7 +236,8 @@ def items_as_json(items: Sequence[Item]) -> str:
     return encode_items(items).decode()
 
 
-def _without_output(resource: ResponseResource) -> str:
+def resource_as_json(resource: ResponseResource) -> str:
+    """As a response's row holds it: the output has a column of its own."""
     return encode(msgspec.structs.replace(resource, output=())).decode()
 
 
@@ -237,10 +258,15 @@ async def events_after(store: Store, response_id: str, after: int) -> AsyncGener
     """The events that are written by now, from the one behind `after` on."""
     while chunks := await store.read(partial(response_tx.events_after, response_id, after)):
         for chunk in chunks:
-            for number, line in enumerate(chunk.events.split("\n"), start=chunk.first):
-                if number > after:
-                    yield Frame(_decode_type(line).type, number, line.encode())
+            for frame in frames_in(chunk):
+                if frame.sequence_number > after:
+                    yield frame
             after = chunk.last
+
+
+def frames_in(chunk: EventChunk) -> Iterator[Frame]:
+    for number, line in enumerate(chunk.events.split("\n"), start=chunk.first):
+        yield Frame(_decode_type(line).type, number, line.encode())
 
 
 async def end_orphan(store: Store, stored: StoredResponse, *, now: Callable[[], int]) -> None:

@@ -4,13 +4,14 @@ A response is settled once. Its id is the topic of every change to it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
 from jackfield.model.call import Call
+from jackfield.runs import model_steps
 from jackfield.runs import transactions as run_tx
-from jackfield.runs.transactions import Run
+from jackfield.runs.transactions import Fenced, Run, RunStep, Tokens
 from jackfield.store.scripts import Row, Script, json_list, one, wake
 
 SLACK_MS = 60_000
@@ -36,7 +37,9 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     stop_wanted: bool = False
     is_finished: bool = False
     is_orphan: bool = False
-    """Not finished, and the gateway that was making it is dead."""
+    """Not finished, the gateway that was making it is dead, and no other goes on with it by itself."""
+    is_parked: bool = False
+    """It waits for somebody's answer, and no gateway has it in hand."""
 
 
 class ConversationTurn(Struct, frozen=True):
@@ -54,6 +57,28 @@ class EventChunk(Struct, frozen=True):
     first: int
     last: int
     events: str
+
+
+class TakenResponse(Struct, frozen=True, kw_only=True):
+    """A response that this gateway has just taken in hand, with all that is on record of it."""
+
+    run: Run
+    stored: StoredResponse
+    chunks: tuple[EventChunk, ...]
+    steps: tuple[RunStep, ...]
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """What is written of a response that has ended."""
+
+    status: str
+    resource: str
+    output: str
+    chunks: tuple[EventChunk, ...] = ()
+    """The rest of its stream. Of one that failed, the last chunk is what a resumption takes back."""
+    forgets_events: bool = False
+    """Its stream was for one reader, who has it."""
+    tokens: Tokens | None = None
 
 
 def stop_topic(response_id: str) -> str:
@@ -98,6 +123,13 @@ def begin_journaled(response: StoredResponse, *, request: str) -> Script[Run]:
     return run
 
 
+def queue_response(response: StoredResponse, *, request: str, chunk: EventChunk) -> Script[Run]:
+    """A response waits for its turn, at any gateway."""
+    yield from add_response(response)
+    yield from append_events(response.id, chunk)
+    return (yield from run_tx.queue_run(response.id, kind="response", principal=response.principal, request=request))
+
+
 def append_journaled(run: Run, chunk: EventChunk) -> Script[bool]:
     """More of its stream, by who has it in hand. False: another has."""
     if not (yield from run_tx.hold(run)):
@@ -107,10 +139,10 @@ def append_journaled(run: Run, chunk: EventChunk) -> Script[bool]:
 
 
 def record_step(
-    run: Run, *, n: int, message: str, calls: Mapping[int, Call], chunk: EventChunk | None
+    run: Run, *, n: int, message: str, calls: Mapping[int, Call], chunk: EventChunk | None, tokens: Tokens
 ) -> Script[dict[int, Call] | None]:
     """T1: a step with its calls, by their places, and its stream up to there. None: fenced."""
-    if (yield from run_tx.take_step(run, n=n, message=message)) is None:
+    if (yield from run_tx.take_step(run, n=n, message=message, tokens=tokens)) is None:
         return None
     written: dict[int, Call] = {}
     for place, call in calls.items():
@@ -122,23 +154,87 @@ def record_step(
     return written
 
 
-def settle_journaled(
-    run: Run, *, status: str, resource: str, output: str, last_events: EventChunk | None
-) -> Script[bool]:
+def settle_journaled(run: Run, ending: Ending, *, reason: str | None = None) -> Script[bool]:
     """The end of a response, by who has it in hand. False: another has, or it is over."""
-    ended = yield from run_tx.end(run, status="failed" if status == "failed" else "done")
+    is_failed = ending.status == "failed"
+    ended = yield from run_tx.end(run, status="failed" if is_failed else "done", reason=reason, tokens=ending.tokens)
     if ended is None:
         return False
-    yield from settle_response(run.id, status=status, resource=resource, output=output, last_events=last_events)
+    for chunk in ending.chunks:
+        yield from append_events(run.id, chunk)
+    if ending.forgets_events:
+        yield "delete_response_events", {"ids": json_list([run.id])}
+    yield from settle_response(run.id, status=ending.status, resource=ending.resource, output=ending.output)
     return True
 
 
-def take_over(run: Run, *, owner: str) -> Script[Run | None]:
+def park_response(run: Run, chunk: EventChunk | None) -> Script[bool]:
+    """Let go of a response until the calls that it waits for are answered. False: it is to be stopped.
+
+    Raises `Fenced`.
+    """
+    # T13
+    if not (yield from run_tx.hold(run)):
+        raise Fenced
+    if chunk is not None:
+        yield from append_events(run.id, chunk)
+    stored, now = (yield from get_response(run.id)), (yield from run_tx.get_run(run.id))
+    if (stored is not None and stored.stop_wanted) or (now is not None and now.stop_wanted):
+        return False
+    yield from run_tx.park(run)
+    return True
+
+
+def claim(run_id: str, *, owner: str) -> Script[TakenResponse | None]:
+    """Go on with a response that nobody has in hand. None: somebody else does."""
+    return (yield from _taken((yield from run_tx.claim(run_id, owner=owner)), owner))
+
+
+def take_over(run: Run, *, owner: str) -> Script[TakenResponse | None]:
     """Go on with a response whose gateway is dead. None: somebody else does."""
-    taken = yield from run_tx.take_over(run, owner=owner)
-    if taken is not None:
-        yield "own_response", {"run": run.id, "owner": owner}
-    return taken
+    # T7
+    return (yield from _taken((yield from run_tx.take_over(run, owner=owner)), owner))
+
+
+def seize(run_id: str, *, owner: str) -> Script[TakenResponse | None]:
+    """Take a response that nobody has in hand, whatever it waits for, to end it. None: somebody has it."""
+    return (yield from _taken((yield from run_tx.seize(run_id, owner=owner)), owner))
+
+
+def _taken(run: Run | None, owner: str) -> Script[TakenResponse | None]:
+    if run is None:
+        return None
+    yield "own_response", {"run": run.id, "owner": owner}
+    stored = yield from get_response(run.id)
+    if stored is None:
+        yield from run_tx.end(run, status="done")
+        return None
+    journal = yield from run_tx.read_journal(run.id)
+    chunks: list[EventChunk] = []
+    while found := (yield from events_after(run.id, chunks[-1].last if chunks else -1)):
+        chunks += found
+    return TakenResponse(run=run, stored=stored, chunks=tuple(chunks), steps=() if journal is None else journal.steps)
+
+
+def resume(
+    run_id: str, *, reopened: Callable[[StoredResponse, EventChunk], tuple[str, EventChunk]]
+) -> Script[Run | None]:
+    """A response that failed goes on from its journal, at any gateway. None: it did not fail, or has no journal.
+
+    `reopened` gives what its resource is then, and what stands in its stream in place of its end.
+    """
+    failed, stored = (yield from run_tx.get_run(run_id)), (yield from get_response(run_id))
+    last = yield from one("last_response_events", id=run_id)
+    if failed is None or stored is None or last is None or failed.kind != "response" or failed.request is None:
+        return None
+    run = yield from run_tx.resume(run_id)
+    if run is None:
+        return None
+    resource, chunk = reopened(stored, EventChunk(last["first"], last["last"], last["events"]))
+    yield "rewrite_response_events", {"id": run_id, "first": chunk.first, "events": chunk.events}
+    yield "reopen_response", {"run": run_id, "resource": resource}
+    yield wake(run_id)
+    return run
 
 
 def get_response(response_id: str) -> Script[StoredResponse | None]:
@@ -182,6 +278,7 @@ def delete_response(response_id: str) -> Script[bool]:
     rows = yield "delete_response", {"id": response_id}
     yield "delete_response_events", {"ids": json_list([response_id])}
     yield from run_tx.delete(response_id)
+    yield from model_steps.forget([response_id])
     yield wake(response_id)
     return bool(rows)
 
@@ -203,7 +300,9 @@ def prune(*, before_id: str, limit: int) -> Script[int]:
     """Forget old responses and their streams; how many."""
     gone = yield "prune_responses", {"before_id": before_id, "limit": limit}
     if gone:
-        yield "delete_response_events", {"ids": json_list(row["id"] for row in gone)}
+        ids = [row["id"] for row in gone]
+        yield "delete_response_events", {"ids": json_list(ids)}
+        yield from model_steps.forget(ids)
     return len(gone)
 
 
@@ -221,4 +320,5 @@ def _kept(row: Row) -> StoredResponse:
         stop_wanted=bool(row["stop_wanted"]),
         is_finished=row["finished_at"] is not None,
         is_orphan=bool(row["is_orphan"]),
+        is_parked=row["run_status"] == "parked",
     )

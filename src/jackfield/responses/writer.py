@@ -205,6 +205,18 @@ class StreamPosition(Struct, frozen=True, kw_only=True):
         """The next free place in the output."""
         return max((*self.done, *self.drafts), default=-1) + 1
 
+    @property
+    def places(self) -> Mapping[str, int]:
+        """The places of all items, by their ids."""
+        begun = {draft.item.id: index for index, draft in self.drafts.items()}
+        return begun | {item.id: index for index, item in self.done.items()}
+
+    @property
+    def output(self) -> tuple[Item, ...]:
+        """All items so far, in their order; those that are not done as far as they have come."""
+        begun = {index: draft.agreed(draft.item) for index, draft in self.drafts.items()}
+        return tuple(item for _, item in sorted((self.done | begun).items()))
+
 
 class EventWriter:
     """One response's stream. `resource` is the response as it is now."""
@@ -268,11 +280,21 @@ class EventWriter:
     def _send_for(self, kind: Callable[..., wire.Event], draft: ItemDraft, **fields: Any) -> None:
         self._send(kind, item_id=draft.item.id, output_index=draft.index, **fields)
 
-    def _begun(self, _event: RunStarted) -> None:
+    def queued(self) -> list[Frame]:
+        """The frames of a response that waits for its turn."""
+        self._created()
+        frames, self._frames = self._frames, []
+        return frames
+
+    def _created(self) -> None:
         self._send(wire.Created, response=self.resource)
         if self.resource.status == "queued":
             self._send(wire.Queued, response=self.resource)
-            self.resource = msgspec.structs.replace(self.resource, status="in_progress")
+
+    def _begun(self, _event: RunStarted) -> None:
+        if self._next == 0:
+            self._created()
+        self.resource = msgspec.structs.replace(self.resource, status="in_progress")
         self._send(wire.InProgress, response=self.resource)
 
     def _added(self, event: RunItemAdded) -> None:

@@ -1,7 +1,7 @@
 """What a run says while it goes on, in the order it happens. Above: routes and journals. Below: the model's words.
 
 `index` is the place of an item in the whole output. An item is added, changes, and is done; then nothing more is said
-about it. `Ended` is the last event, and always comes.
+about it. `Ended` is the last event, and always comes, unless the run is `Parked`.
 """
 
 from collections.abc import Callable
@@ -92,6 +92,10 @@ class Ended(Struct, frozen=True, kw_only=True):
     error: RunError | None = None
 
 
+class Parked(Struct, frozen=True):
+    """The run waits for somebody's answer and goes on when it is there, here or elsewhere: nothing more is told now."""
+
+
 LoopEvent = (
     RunStarted
     | RunItemAdded
@@ -103,5 +107,6 @@ LoopEvent = (
     | RunToolProgress
     | RunItemDone
     | Ended
+    | Parked
 )
 Emit = Callable[[LoopEvent], None]

@@ -20,7 +20,8 @@ from jackfield.model.call import Call
 from jackfield.model.items import FunctionCallOutput, InputText, Item, Message, Usage
 from jackfield.model.text import counted
 from jackfield.runs import events
-from jackfield.runs.events import Ended, RunError
+from jackfield.runs.events import Ended, Parked, RunError
+from jackfield.runs.model_steps import AskedStep, StepLog
 from jackfield.runs.plan import RunPlan
 from jackfield.runs.state import LoopJournal, LoopState, RecordedStep, asked_calls, recorded_step
 from jackfield.runs.step import StepAccumulator, ToolCallDraft
@@ -40,6 +41,8 @@ class Past(Struct, frozen=True):
     told: Mapping[int, Item] = {}
     check: Callable[[], None] = lambda: None
     """Raises `Diverged` if more was told than the model has said again."""
+    shown: Mapping[str, int] = {}
+    """The places of all items that were told up to its last step and of that step's calls, by their ids."""
 
 
 class Diverged(Exception):
@@ -62,7 +65,10 @@ class Loop:
         first_index: int = 0,
         journal: LoopJournal | None = None,
         past: Past | None = None,
+        log: StepLog | None = None,
     ) -> None:
+        """`log`: where its steps are kept to be read later; None: nowhere."""
+        self._step_log = log
         self._journal = journal
         self._past = past
         self._plan = plan
@@ -82,26 +88,31 @@ class Loop:
         self._before: tuple[frozenset[str], int] = (frozenset(), 0)
         """What was called, and how many calls were run here, before this step."""
         if past is not None and past.states:
-            self._restore(past.states)
+            self._restore(past)
         self._on_record = len(self._items)
         """So much of the conversation is on record."""
+        self._shown_at = {} if past is None else past.shown
 
-    def _restore(self, states: Sequence[LoopState]) -> None:
+    def _restore(self, past: Past) -> None:
         """As it was when its last step was put on record."""
-        last = states[-1]
-        for state in states:
+        last = past.states[-1]
+        for state in past.states:
             self._items += state.items
         self._shown = ShownTools(self._plan.tools, self._items)
         self._usage, self._called, self._run_here = last.usage, set(last.called), last.run_here
-        self._steps, self._was_reminded, self._next_index = last.steps, last.was_reminded, last.next_index
+        self._steps, self._was_reminded = last.steps, last.was_reminded
+        self._next_index = max(last.next_index, *(place + 1 for place in past.shown.values()), 0)
 
     @property
     def items(self) -> tuple[Item, ...]:
         """The conversation so far."""
         return tuple(self._items)
 
-    async def run(self) -> Ended:
-        """Carry the plan out. Never raises but for cancellation; the event of the end is told by whoever called."""
+    async def run(self) -> Ended | Parked:
+        """Carry the plan out. Never raises but for cancellation; the event of the end is told by whoever called.
+
+        `Parked` only with a journal of a run in the background.
+        """
         try:
             async with asyncio.timeout(self._plan.limits.timeout):
                 return await self._until_it_ends()
@@ -110,8 +121,8 @@ class Loop:
         except ModelFailed as failure:
             return self._end("failed", error=RunError(failure.code, failure.message))
 
-    async def _until_it_ends(self) -> Ended:
-        if self._journal is not None and (self._past is None or not self._past.states):
+    async def _until_it_ends(self) -> Ended | Parked:
+        if self._journal is not None and self._journal.in_background and not (self._past and self._past.states):
             await self._record((), {})
         elif self._past is not None and self._past.states and self._past.states[-1].calls:
             ended = await self._act_on(recorded_step(self._past.states[-1], self._plan.tools), is_recorded=True)
@@ -156,9 +167,12 @@ class Loop:
         for retry in range(self._plan.limits.retries + 1):
             step = self._listener(None if past is None else past.told)
             taken: list[Delta] = []
+            request = self._request()
+            asked = self._asked(request, retries=retry)
             try:
-                async with aclosing(self._plan.model.stream(self._request())) as deltas:
+                async with aclosing(self._plan.model.stream(request)) as deltas:
                     async for delta in deltas:
+                        asked.hear()
                         if past is None:
                             step.take(delta)
                             continue
@@ -175,13 +189,21 @@ class Loop:
             except ModelFailed as failure:
                 if step.has_begun or retry == self._plan.limits.retries or not is_passing(failure):
                     step.close(status="incomplete")
+                    asked.failed(step.said, code=failure.code, message=failure.message)
                     raise
                 log.warning("model %s failed, asked again: %s", self._plan.model.name, failure)
             else:
                 break
         self._next_index = step.next_index
         self._steps += 1
+        asked.answered(step.said, step.calls, finish=step.finish, usage=step.usage)
         return step
+
+    def _asked(self, request: ModelRequest, *, retries: int) -> AskedStep:
+        number = self._steps + 1
+        if self._step_log is None:
+            return AskedStep(None, n=number, request=request, retries=retries)
+        return self._step_log.ask(number, request, retries=retries)
 
     def _told_anew(self, taken: Sequence[Delta], other: Diverged) -> StepAccumulator:
         """The step from its beginning, at other places than before."""
@@ -247,15 +269,23 @@ class Loop:
         self._items.append(Message(role="developer", content=(InputText(text=ASK_AGAIN),)))
         return None
 
-    async def _act_on(self, step: StepAccumulator | RecordedStep, *, is_recorded: bool = False) -> Ended | None:
+    async def _act_on(
+        self, step: StepAccumulator | RecordedStep, *, is_recorded: bool = False
+    ) -> Ended | Parked | None:
         """Run what is run here; hand out what the client runs. Outputs keep the order of the calls."""
         if self._journal is None:
             outputs = await self._executor.execute_step(step, self._place)
         else:
             record = None if is_recorded else partial(self._record, step.calls)
             outputs = await self._executor.execute_on_record(
-                step.calls, self._place, journal=self._journal, number=self._steps, record=record
+                step.calls, self._place, journal=self._journal, number=self._steps, record=record, shown=self._shown_at
             )
+        waits = [output for output in outputs if output is None or output.waits or output.ends]
+        if waits and all(output is not None and output.parks for output in waits):
+            return Parked()
+        for call, output in zip(step.calls, outputs, strict=True):
+            if output is not None and output.parks:
+                self._executor.finish_item(call, output)  # the run ends, so nothing more will come of it here
         made: list[Item] = [call.function_call for call in step.calls]
         made += [
             FunctionCallOutput(call_id=call.call_id, output=output.output)
@@ -266,9 +296,7 @@ class Loop:
         self._shown.follow(made)
         if any(output is None for output in outputs):
             return self._end("requires_action" if self._plan.tools.any_runs_here else "completed")
-        if any(output is not None and (output.waits or output.ends) for output in outputs):
-            return self._end("completed")
-        return None
+        return self._end("completed") if waits else None
 
     def _place(self) -> int:
         """The place of an item that is added now."""

@@ -191,6 +191,8 @@ class ToolOutput(Struct, frozen=True):
     error: McpError | None = None
     waits: bool = False
     """Somebody else still has to answer or allow it."""
+    parks: bool = False
+    """The run waits for that answer, and goes on with it."""
     ends: bool = False
     """The model is not asked again after this."""
     images: tuple[InputImage, ...] = ()

@@ -10,31 +10,41 @@ RETURNING *
 
 -- name: claim_run
 -- Of what nobody has in hand, one gateway takes it. Its tries begin anew: it was let go of, and did not fail.
-UPDATE runs SET status = 'open', owner = :owner, epoch = epoch + 1, tries = 1, parked_at = NULL
+UPDATE runs SET status = 'open', owner = :owner, epoch = epoch + 1, tries = 1, parked_at = NULL, wake_at = NULL
 WHERE id = :run AND status IN ('queued', 'ready')
 RETURNING *
 
 -- name: seize_run
 -- The same by who ends it, whatever it waits for.
-UPDATE runs SET status = 'open', owner = :owner, epoch = epoch + 1, tries = 1, parked_at = NULL
+UPDATE runs SET status = 'open', owner = :owner, epoch = epoch + 1, tries = 1, parked_at = NULL, wake_at = NULL
 WHERE id = :run AND status IN ('queued', 'parked', 'ready')
 RETURNING *
 
 -- name: hold_run
--- The guard of T1, and of whatever else only the owner writes.
+-- The guard of whatever only the owner writes, beside T1.
 SELECT id FROM runs WHERE id = :run AND status = 'open' AND epoch = :epoch FOR UPDATE
 
 -- name: note_step
--- T1: so many more calls are awaited. A step is progress, so its tries begin anew.
+-- T1, with its guard: so many more calls are awaited. A step is progress, so its tries begin anew.
 UPDATE runs SET awaited = awaited + :awaited, tries = 1, input_tokens = input_tokens + :input_tokens,
     output_tokens = output_tokens + :output_tokens
-WHERE id = :run
+WHERE id = :run AND status = 'open' AND epoch = :epoch
+RETURNING id
 
 -- name: park_run
 -- T13 for a run: nobody has it in hand. Where the last answer came before, it is ready at once.
-UPDATE runs SET status = CASE WHEN awaited = 0 THEN 'ready' ELSE 'parked' END, owner = NULL, parked_at = clock_ms()
+UPDATE runs SET status = CASE WHEN awaited = 0 AND :asleep = 0 THEN 'ready' ELSE 'parked' END, owner = NULL, parked_at = clock_ms(),
+    wake_at = clock_ms() + :wake_ms
 WHERE id = :run AND status = 'open' AND epoch = :epoch
 RETURNING *
+
+-- name: parked_runs_to_wake
+SELECT id FROM runs WHERE status = 'parked' AND wake_at IS NOT NULL AND wake_at <= clock_ms() LIMIT 1
+
+-- name: wake_parked_runs
+-- Those whose time has come: they go on though nobody has answered.
+UPDATE runs SET status = 'ready' WHERE status = 'parked' AND wake_at IS NOT NULL AND wake_at <= clock_ms()
+RETURNING id
 
 -- name: take_over_run
 -- T7
@@ -53,8 +63,8 @@ RETURNING *
 
 -- name: resume_run
 -- A run that failed goes on from its journal. Calls that it did not wait for any more may be open still, or again.
-UPDATE runs SET status = CASE WHEN awaited = 0 THEN 'ready' ELSE 'parked' END, reason = NULL, finished_at = NULL,
-    stop_wanted = 0, tries = 1, parked_at = clock_ms()
+UPDATE runs SET status = CASE WHEN awaited = 0 THEN 'ready' ELSE 'parked' END, owner = NULL, reason = NULL,
+    finished_at = NULL, stop_wanted = 0, tries = 1, parked_at = clock_ms()
 WHERE id = :run AND status = 'failed'
 RETURNING *
 
@@ -106,3 +116,35 @@ WITH old AS MATERIALIZED (
     ORDER BY finished_at LIMIT :limit FOR UPDATE SKIP LOCKED)
 DELETE FROM runs WHERE id IN (SELECT id FROM old)
 RETURNING id
+
+-- name: put_model_step
+-- A step that is asked for again, by whoever took the run over, takes the place of what is no part of the run.
+INSERT INTO model_steps (run_id, n, model, asked_at, first_at, answered_at, retries, finish, error_code, error_message,
+    input_tokens, output_tokens, cached_tokens, cost, messages)
+VALUES (:run_id, :n, :model, clock_ms() - :asked_ms, clock_ms() - :first_ms, clock_ms() - :answered_ms, :retries,
+    :finish, :error_code, :error_message, :input_tokens, :output_tokens, :cached_tokens, :cost, :messages)
+ON CONFLICT (run_id, n) DO UPDATE SET model = excluded.model, asked_at = excluded.asked_at,
+    first_at = excluded.first_at, answered_at = excluded.answered_at, retries = excluded.retries,
+    finish = excluded.finish, error_code = excluded.error_code, error_message = excluded.error_message,
+    input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
+    cached_tokens = excluded.cached_tokens, cost = excluded.cost, messages = excluded.messages
+
+-- name: model_steps_of
+SELECT * FROM model_steps WHERE run_id = :run_id ORDER BY n
+
+-- name: last_model_step
+SELECT MAX(n) AS n FROM model_steps WHERE run_id = :run_id
+
+-- name: model_step_totals
+SELECT run_id, COUNT(*) AS steps, MAX(model) AS model, SUM(input_tokens) AS input_tokens,
+    SUM(output_tokens) AS output_tokens, SUM(cached_tokens) AS cached_tokens, SUM(cost) AS cost,
+    SUM(answered_at - asked_at) AS model_ms
+FROM model_steps WHERE run_id IN (each_of(:ids)) GROUP BY run_id
+
+-- name: delete_model_steps
+DELETE FROM model_steps WHERE run_id IN (each_of(:ids))
+
+-- name: calls_of_run_id
+-- The newest of the calls that a run made itself; those of programs in it are theirs.
+SELECT * FROM calls WHERE run_id = :run_id AND (cycle_id IS NULL OR cycle_id NOT LIKE 'prog!_%' ESCAPE '!')
+ORDER BY id DESC LIMIT :limit

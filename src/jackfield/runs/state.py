@@ -55,7 +55,13 @@ class LoopJournal(Protocol):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether somebody has cancelled the run; else it goes on elsewhere, and its calls with it."""
+        """Whether nobody goes on with the run when it is cut short; else its calls go on with it."""
+
+    @property
+    def in_background(self) -> bool:
+        """Nobody waits for the run: its beginning is on record before its model is asked, and it is parked while it
+        waits for somebody.
+        """
 
 
 class RecordedStep(Struct, frozen=True):

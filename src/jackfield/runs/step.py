@@ -72,6 +72,13 @@ class ToolCallDraft(Struct, kw_only=True):
     def arguments(self) -> str:
         return "".join(self.pieces)
 
+    def named(self) -> str | None:
+        """The id that its record will have, chosen now where nothing carries one; None: it is not run here."""
+        if self.refusal is None and self.tool is not None and self.tool.runs_here and self.record is None:
+            carries = isinstance(self.item, McpCall | ToolSearchCall)
+            self.record = record_id(self.item.id) if carries and self.item is not None else new_id("call")
+        return self.record
+
     @property
     def function_call(self) -> FunctionCall:
         """The call as the model made it, for the conversation."""

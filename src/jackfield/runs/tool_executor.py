@@ -17,12 +17,14 @@ from jackfield.calls import events as call_events
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest, Prepared
+from jackfield.calls.waiting import slot_of
 from jackfield.errors import InvalidArguments, Refused
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.items import (
     ID_PREFIX,
     ClientCall,
+    Item,
     McpApprovalRequest,
     McpCall,
     ToolSearchCall,
@@ -35,7 +37,7 @@ from jackfield.runs.outputs import ToolOutput, failure_output, output_of, refusa
 from jackfield.runs.plan import RunPlan
 from jackfield.runs.search_items import tools_on_wire
 from jackfield.runs.state import LoopJournal, RecordedStep
-from jackfield.runs.step import StepAccumulator, ToolCallDraft, record_id
+from jackfield.runs.step import StepAccumulator, ToolCallDraft, mcp_item_id, record_id
 from jackfield.runs.tool_search import found_names
 from jackfield.runs.tools import OfferedTool, finished_call
 from jackfield.sources.base import InTransaction
@@ -44,6 +46,7 @@ from jackfield.store import Store
 APPROVAL_PREFIX = "mcpr_"
 SPARE_SECONDS = 60.0
 """Beyond its own deadline, how long the end of a call is waited for that another gateway began."""
+_FOR_SOMEBODY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN})
 MOST_PROGRESS = 1_000
 """Progress events of one call: each is an event of the stream, and some streams are stored."""
 
@@ -112,20 +115,25 @@ class ToolExecutor:
         journal: LoopJournal,
         number: int,
         record: Callable[[Mapping[int, Call]], Awaitable[Mapping[int, Call]]] | None,
+        shown: Mapping[str, int],
     ) -> list[ToolOutput | None]:
         """The same for a run that outlives its gateway: no call begins before it is on record.
 
-        `record` puts the step on record; None: it is, and what became of its calls is looked up.
+        `record` puts the step on record; None: it is, and what became of its calls is looked up. `shown` are the
+        places of items that were told before.
         """
-        turns = [_Turn(step=number, place=at, journal=journal, is_known=record is None) for at in range(len(calls))]
+        turns = [
+            _Turn(step=number, place=at, journal=journal, is_known=record is None, shown=shown)
+            for at in range(len(calls))
+        ]
         for draft in calls:
             if draft.record is None and draft.refusal is None:
                 draft.record = _call_id(draft)
         if record is not None:
             if self._plan.parallel:
                 for draft, turn in zip(calls, turns, strict=True):
-                    turn.ready = await self._prepared(draft)
-            begun = {turn.place: turn.ready.call for turn in turns if _begins(turn.ready)}
+                    turn.ready = await self._prepared(draft, turn)
+            begun = {turn.place: turn.ready.call for turn in turns if _is_on_journal(turn.ready)}
             written = await record(begun)
             for turn in turns:
                 turn.written = written.get(turn.place)
@@ -137,14 +145,19 @@ class ToolExecutor:
             ]
         return [task.result() for task in tasks]
 
-    async def _prepared(self, draft: ToolCallDraft) -> Prepared | Refused | None:
+    async def _prepared(self, draft: ToolCallDraft, turn: "_Turn") -> Prepared | Refused | None:
         """A call that is about to be made, or why it may not be; None: it is none, or only reads."""
         arguments = parsed_arguments(draft.arguments)
         if draft.tool is None or not draft.tool.runs_here or draft.tool.searches or isinstance(arguments, str):
             return None
-        request = self._request(draft, arguments, space_id=self._plan.space_id)
+        parks = turn.journal.in_background and not draft.tool.is_private
         try:
-            return await self._pipeline.prepare(request, call_id=draft.record)
+            request = self._request(draft, arguments, space_id=self._plan.space_id, takes_pending=parks)
+        except Refused as refusal:  # what it would read is not there; `_call` puts it on record
+            return refusal
+        try:
+            prepared = await self._pipeline.prepare(request, call_id=draft.record)
+            return await self._pipeline.left_to_others(prepared) if parks else prepared
         except Refused as refusal:
             await self._pipeline.record_refusal(request, refusal)
             return refusal
@@ -264,23 +277,37 @@ class ToolExecutor:
             return None
         arguments = parsed_arguments(draft.arguments)
         if isinstance(draft.item, ToolSearchCall):
-            return await self._search(draft, draft.item, arguments, place)  # it only reads, so it may be done again
+            # It only reads, so it may be done again.
+            return await self._search(draft, draft.item, arguments, place, {} if turn is None else turn.shown)
         if isinstance(arguments, str):
             await self._refuse(draft, InvalidArguments(arguments, details=[]))
-            return self._finish_item(draft, refusal_output(arguments))
+            return self.finish_item(draft, refusal_output(arguments))
         if draft.item is None:
             return await self._ask_first(draft, arguments, place, turn)
+        return await self._execute_shown(draft, arguments, turn)
+
+    async def _execute_shown(
+        self, draft: ToolCallDraft, arguments: dict[str, object], turn: "_Turn | None"
+    ) -> ToolOutput:
         assert isinstance(draft.item, McpCall)
         assert draft.index is not None
         self._emit(events.ToolRunning(draft.index))
         made = await self._call(draft, arguments, call_id=record_id(draft.item.id), index=draft.index, turn=turn)
-        return self._finish_item(draft, made if isinstance(made, ToolOutput) else self._output(made))
+        output = made if isinstance(made, ToolOutput) else self._output(made)
+        if isinstance(made, Call) and _parks(made, turn):
+            return msgspec.structs.replace(output, parks=True)
+        return self.finish_item(draft, output)
 
     def _output(self, call: Call) -> ToolOutput:
         return output_of(call, login_url=self._pipeline.login_url(call, principal=self._plan.principal))
 
     async def _search(
-        self, draft: ToolCallDraft, item: ToolSearchCall, arguments: dict[str, object] | str, place: Callable[[], int]
+        self,
+        draft: ToolCallDraft,
+        item: ToolSearchCall,
+        arguments: dict[str, object] | str,
+        place: Callable[[], int],
+        shown: Mapping[str, int],
     ) -> ToolOutput:
         """A search for tools: its call and what was found are items of their own."""
         assert draft.index is not None
@@ -294,9 +321,9 @@ class ToolExecutor:
             made = await self._call(draft, arguments, call_id=call_id, index=None)
         output = made if isinstance(made, ToolOutput) else output_of(made)
         found = [self._plan.tools[name] for name in found_names(output.text) if name in self._plan.tools]
-        index, item_id = place(), f"{ID_PREFIX[ToolSearchOutput]}_{call_id}"
+        item_id = f"{ID_PREFIX[ToolSearchOutput]}_{call_id}"
         begun = ToolSearchOutput(id=item_id, execution="server", status="in_progress")
-        self._emit(events.RunItemAdded(index, begun))
+        index = self._added(begun, place, shown)
         status: Literal["completed", "incomplete"] = "completed" if output.error is None else "incomplete"
         self._emit(events.RunItemDone(index, msgspec.structs.replace(begun, tools=tools_on_wire(found), status=status)))
         return output
@@ -316,10 +343,39 @@ class ToolExecutor:
             name=draft.tool.bare_name,
             arguments=draft.arguments,
         )
+        shown = {} if turn is None else turn.shown
+        if request.id not in shown:
+            self._emit(events.RunItemDone(self._added(request, place, shown), request))
+        if turn is None or not turn.journal.in_background or made.awaited_by is None:
+            return output_of(made)
+        if _parks(made, turn):
+            return msgspec.structs.replace(self._output(made), parks=True)
+        return self._show_answered(request, made, place, shown)
+
+    def _show_answered(
+        self, request: McpApprovalRequest, call: Call, place: Callable[[], int], shown: Mapping[str, int]
+    ) -> ToolOutput:
+        """What became of a call that somebody was asked to allow: an item of its own, behind the request."""
+        item = McpCall(
+            id=mcp_item_id(call.id),
+            server_label=request.server_label,
+            name=request.name,
+            arguments=bytes(call.arguments).decode(),
+            status="in_progress",
+            approval_request_id=request.id,
+        )
+        index, output = self._added(item, place, shown), output_of(call)
+        self._emit(events.ToolRunning(index))
+        self._emit(events.RunItemDone(index, _finished(item, output)))
+        return output
+
+    def _added(self, item: Item, place: Callable[[], int], shown: Mapping[str, int]) -> int:
+        """The place of an item, which is added there unless it was before."""
+        if (before := shown.get(item.id)) is not None:
+            return before
         index = place()
-        self._emit(events.RunItemAdded(index, request))
-        self._emit(events.RunItemDone(index, request))
-        return output_of(made)
+        self._emit(events.RunItemAdded(index, item))
+        return index
 
     async def _call(
         self,
@@ -358,13 +414,16 @@ class ToolExecutor:
             call = await self._store.read(partial(call_tx.get_call, draft.record))
             if call is not None:
                 return await self._as_it_ends(call)
-        prepared = turn.ready or await self._prepared(draft)
+        prepared = turn.ready or await self._prepared(draft, turn)
         if isinstance(prepared, Refused):
             raise prepared
         assert prepared is not None
-        if not _begins(prepared):
+        if not _is_on_journal(prepared):
             return await self._pipeline.carry_on(prepared)
         written = turn.written or await turn.journal.add(prepared.call, step=turn.step, place=turn.place)
+        if written.status in _FOR_SOMEBODY:
+            self._pipeline.announce(prepared, written=written)
+            return written
         return await self._pipeline.go_on(prepared, written=written)
 
     async def _as_it_ends(self, call: Call) -> Call:
@@ -437,18 +496,22 @@ class ToolExecutor:
                 progress = event.progress
                 self._emit(events.RunToolProgress(index, progress.progress, progress.total, progress.message))
 
-    def _finish_item(self, draft: ToolCallDraft, output: ToolOutput) -> ToolOutput:
+    def finish_item(self, draft: ToolCallDraft, output: ToolOutput) -> ToolOutput:
+        """Tell what became of a call, where it is an item."""
         if isinstance(draft.item, McpCall) and draft.index is not None:
-            done = msgspec.structs.replace(
-                draft.item,
-                arguments=draft.arguments,
-                output=None if output.error is not None else output.text,
-                error=output.error,
-                status=output.status,
-                images=len(output.images) or UNSET,
-            )
-            self._emit(events.RunItemDone(draft.index, done))
+            item = msgspec.structs.replace(draft.item, arguments=draft.arguments)
+            self._emit(events.RunItemDone(draft.index, _finished(item, output)))
         return output
+
+
+def _finished(item: McpCall, output: ToolOutput) -> McpCall:
+    return msgspec.structs.replace(
+        item,
+        output=None if output.error is not None else output.text,
+        error=output.error,
+        status=output.status,
+        images=len(output.images) or UNSET,
+    )
 
 
 class _Turn(Struct, kw_only=True):
@@ -459,13 +522,22 @@ class _Turn(Struct, kw_only=True):
     journal: LoopJournal
     is_known: bool
     """Its step was on record before: it may have begun."""
+    shown: Mapping[str, int]
+    """The places of items that were told before, by their ids."""
     ready: Prepared | Refused | None = None
     written: Call | None = None
 
 
-def _begins(ready: Prepared | Refused | None) -> TypeGuard[Prepared]:
-    """Whether a call is run here and now, so that it must be on record before."""
-    return isinstance(ready, Prepared) and ready.refusal is None and ready.call.status is CallStatus.RUNNING
+def _is_on_journal(ready: Prepared | Refused | None) -> TypeGuard[Prepared]:
+    """Whether a call goes on record with its step: it runs here and now, or the run is parked until it is answered."""
+    if not isinstance(ready, Prepared) or ready.refusal is not None:
+        return False
+    return ready.call.status is CallStatus.RUNNING or ready.request.takes_pending
+
+
+def _parks(call: Call, turn: _Turn | None) -> bool:
+    """Whether the run waits for this call."""
+    return turn is not None and turn.journal.in_background and call.awaited_by is not None and slot_of(call) is None
 
 
 def parsed_arguments(text: str) -> dict[str, object] | str:

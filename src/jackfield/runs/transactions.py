@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import call_from
 from jackfield.model.call import Call
+from jackfield.spaces import transactions as space_tx
 from jackfield.store.scripts import READY_TOPIC, RUN_TOPIC, Row, Script, json_list, one, wake
 
 Kind = Literal["response", "program"]
@@ -111,15 +112,12 @@ def take_step(
 ) -> Script[tuple[Call, ...] | None]:
     """Record a step with its calls, in their order, before any of them runs. None: fenced."""
     # T1
-    if not (yield from hold(run)):
+    if not (yield from _note_step(run, awaited=len(calls), tokens=tokens)):
         return None
     yield "insert_step", {"cycle_id": run.id, "n": n, "message": message}
     written = []
     for idx, call in enumerate(calls):
         written.append((yield from _insert(run, call, n=n, idx=idx)))
-    spent = tokens or Tokens()
-    values = {"run": run.id, "awaited": len(written), "input_tokens": spent.input, "output_tokens": spent.output}
-    yield "note_step", values
     yield wake(RUN_TOPIC + run.id)
     return tuple(written)
 
@@ -127,12 +125,19 @@ def take_step(
 def add_call(run: Run, call: Call, *, n: int, idx: int) -> Script[Call | None]:
     """Record one more call of a step before it runs: one that waited for another of the same step. None: fenced."""
     # T1
-    if not (yield from hold(run)):
+    if not (yield from _note_step(run, awaited=1)):
         return None
     written = yield from _insert(run, call, n=n, idx=idx)
-    yield "note_step", {"run": run.id, "awaited": 1, "input_tokens": 0, "output_tokens": 0}
     yield wake(RUN_TOPIC + run.id)
     return written
+
+
+def _note_step(run: Run, *, awaited: int, tokens: Tokens | None = None) -> Script[bool]:
+    """As `hold`, and the run waits for so many more calls."""
+    spent = tokens or Tokens()
+    values = {"awaited": awaited, "input_tokens": spent.input, "output_tokens": spent.output}
+    rows = yield "note_step", {"run": run.id, "epoch": run.epoch, **values}
+    return bool(rows)
 
 
 def _insert(run: Run, call: Call, *, n: int, idx: int) -> Script[Call]:
@@ -140,19 +145,36 @@ def _insert(run: Run, call: Call, *, n: int, idx: int) -> Script[Call]:
         call, cycle_id=run.id, step=n, idx=idx, awaited_by=run.id, delivery=None, first_reply=None, waiter=None
     )
     rows = yield "insert_call", call_tx.insert_values(placed, age_ms=0)
-    written = call_from(rows[0])
+    written = call_tx.inserted(placed, rows[0])
+    if written.shown:
+        yield from space_tx.show_call(written, status=space_tx.status_shown(written))
     yield from call_tx.announce(written)
     return written
 
 
-def park(run: Run) -> Script[Run | None]:
-    """Let go of a run until the calls that it waits for are answered, or at once if they are. None: fenced."""
+def park(run: Run, *, wake_ms: int | None = None, is_asleep: bool = False) -> Script[Run | None]:
+    """Let go of a run until the calls that it waits for are answered, or at once if they are. None: fenced.
+
+    `wake_ms`: it goes on after so long, whatever it waits for. `is_asleep`: it waits for nothing else.
+    """
     # T13
-    parked = _maybe((yield "park_run", {"run": run.id, "epoch": run.epoch}))
+    values = {"run": run.id, "epoch": run.epoch, "wake_ms": wake_ms, "asleep": int(is_asleep)}
+    parked = _maybe((yield "park_run", values))
     if parked is not None and parked.status == "ready":
         yield wake(READY_TOPIC + parked.kind)
     yield wake(RUN_TOPIC + run.id)
     return parked
+
+
+def any_to_wake() -> Script[bool]:
+    """Whether there are parked runs whose time has come."""
+    return bool((yield "parked_runs_to_wake", {}))
+
+
+def wake_parked() -> Script[int]:
+    """Have runs claimed whose time has come; how many there are."""
+    rows = yield "wake_parked_runs", {}
+    return len(rows)
 
 
 def take_over(run: Run, *, owner: str) -> Script[Run | None]:

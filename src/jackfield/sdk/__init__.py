@@ -59,10 +59,6 @@ from jackfield.sdk.agents import (
     InboxPage,
     Memory,
     Plan,
-    RunEvent,
-    RunInfo,
-    RunPage,
-    RunStep,
     Triggered,
 )
 from jackfield.sdk.client import Client
@@ -81,6 +77,7 @@ from jackfield.sdk.reading import (
     ResourceInfo,
     ResourceTemplateInfo,
 )
+from jackfield.sdk.runs import RunCall, RunEvent, RunInfo, RunPage, RunStep, StepMessages
 from jackfield.sdk.sessions import Session, SessionEvent, SessionInfo
 from jackfield.sdk.sources import DefinitionDiff
 from jackfield.sdk.spaces import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead
@@ -93,6 +90,7 @@ from jackfield.sdk.types import (
     ConfigDifference,
     ConfigReport,
     EffectiveTool,
+    HookNote,
     Identity,
     LoginInfo,
     Notice,
@@ -136,6 +134,7 @@ __all__ = [
     "GatewayUnreachable",
     "Goal",
     "GroupInfo",
+    "HookNote",
     "Identity",
     "InboxEvent",
     "InboxPage",
@@ -168,6 +167,7 @@ __all__ = [
     "ResourceTemplateInfo",
     "ResultPage",
     "Rotation",
+    "RunCall",
     "RunEvent",
     "RunInfo",
     "RunNotFound",
@@ -188,6 +188,7 @@ __all__ = [
     "SpaceMessages",
     "SpaceNotFound",
     "SpaceRead",
+    "StepMessages",
     "StoreBusy",
     "SwitchInfo",
     "SyncClient",

@@ -1,13 +1,11 @@
-"""`client.agents` and `client.runs`: durable agents, what they did and what they remember, and the runs of calls."""
+"""`client.agents`: durable agents, what they did and what they remember."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, segment, send_json
-from jackfield.sdk.types import CallRecord
 
 
 class InboxEvent(Struct, frozen=True, kw_only=True, rename={"event_id": "eventId"}):
@@ -125,64 +123,6 @@ class Plan(Struct, frozen=True, kw_only=True, rename="camel"):
     status: str | None = None
 
 
-class RunStep(Struct, frozen=True, kw_only=True):
-    """One model response of a cycle, and the calls it asked for."""
-
-    n: int
-    items: tuple[dict[str, Any], ...] = ()
-    usage: dict[str, Any] | None = None
-    calls: tuple[CallRecord, ...] = ()
-
-
-class RunInfo(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What made calls: a `cycle`, a `response`, or the bare `calls` of a run id.
-
-    `client.runs.get` also fills in `events` and `steps` of a cycle, the `response`, and `calls`.
-    """
-
-    id: str
-    kind: str = ""
-    agent_entity_id: str | None = None
-    status: str = ""
-    cycle_number: int | None = None
-    summary: str | None = None
-    reason: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    created_at: str | None = None
-    finished_at: str | None = None
-    events: tuple[InboxEvent, ...] = ()
-    steps: tuple[RunStep, ...] = ()
-    response: dict[str, Any] | None = None
-    calls: tuple[CallRecord, ...] = ()
-
-
-class RunPage(Struct, frozen=True, kw_only=True):
-    """Runs, newest first, and the cursor of the next page."""
-
-    runs: tuple[RunInfo, ...] = ()
-    next_cursor: str | None = None
-
-
-class RunEvent(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An event of a run: `tool.started`, `tool.ready`, `tool.done`, `tool.error`, `run.completed`, `run.failed`."""
-
-    type: str
-    run_id: str = ""
-    stream_id: str | None = None
-    """The call's id."""
-    agent_entity_id: str | None = None
-    tool_name: str | None = None
-    args: dict[str, Any] | None = None
-    result: Any = None
-    error: str | None = None
-    status: str | None = None
-
-    @property
-    def is_end(self) -> bool:
-        return self.type in ("run.completed", "run.failed")
-
-
 class Agents:
     """The gateway's agents, by id."""
 
@@ -257,43 +197,6 @@ class Agents:
         """Replace all plans with these; a plan with an id keeps its identity and its due time."""
         request = send_json("PUT", f"{_agent_path(name)}/plans", {"plans": [*plans]})
         return await self._connection.fetch(request, tuple[Plan, ...], "plans")
-
-
-class Runs:
-    """The runs that this key may see."""
-
-    def __init__(self, connection: GatewayConnection) -> None:
-        self._connection = connection
-
-    async def list(self, *, agent: str | None = None, limit: int | None = None, cursor: str | None = None) -> RunPage:
-        """One page of cycles and responses, newest first; with `agent`, only its cycles."""
-        params = {"agent": agent, "limit": limit, "cursor": cursor}
-        return await self._connection.fetch(get("/api/runs", params), RunPage)
-
-    async def get(self, run_id: str) -> RunInfo:
-        """One run with everything recorded of it. Raises `RunNotFound`."""
-        return await self._connection.fetch(get(f"/api/runs/{segment(run_id)}"), RunInfo, "run")
-
-    async def cancel(self, run_id: str) -> RunInfo:
-        """Stop a response that is being made, and return its run. A finished one stays as it is.
-
-        Raises `NotFound` for a run that is no response.
-        """
-        await self._connection.send(ApiRequest(method="POST", path=f"/v1/responses/{segment(run_id)}/cancel"))
-        return await self.get(run_id)
-
-    async def stream(self, run_id: str) -> AsyncGenerator[RunEvent, None]:
-        """Past and future events of the run, each once, across reconnects; the run's end is the last one."""
-        seen: set[tuple[str, str | None]] = set()
-        async with aclosing(self._connection.follow(get(f"/api/runs/{segment(run_id)}/stream"))) as events:
-            async for raw in events:
-                event = self._connection.decode(raw.data, RunEvent)
-                if (event.type, event.stream_id) in seen:
-                    continue  # a reopened stream starts over
-                seen.add((event.type, event.stream_id))
-                yield event
-                if event.is_end:
-                    return
 
 
 def _agent_path(agent: str) -> str:

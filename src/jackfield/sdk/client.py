@@ -6,7 +6,7 @@ from typing import Self
 import httpx2
 
 from jackfield.sdk.address import find_address
-from jackfield.sdk.agents import Agents, Runs
+from jackfield.sdk.agents import Agents
 from jackfield.sdk.audit import Audit
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.config import Config
@@ -15,8 +15,11 @@ from jackfield.sdk.connections import Connections
 from jackfield.sdk.grants import Grants
 from jackfield.sdk.groups import Groups
 from jackfield.sdk.keys import Keys
+from jackfield.sdk.models import Models
 from jackfield.sdk.notifications import Notifications
 from jackfield.sdk.reading import Prompts, Resources
+from jackfield.sdk.runs import Runs
+from jackfield.sdk.secrets import Secrets
 from jackfield.sdk.sessions import Sessions
 from jackfield.sdk.sources import Sources, Workers
 from jackfield.sdk.spaces import Spaces
@@ -64,6 +67,8 @@ class Client:
         self.audit = Audit(self._connection)
         self.config = Config(self._connection)
         self.notifications = Notifications(self._connection)
+        self.secrets = Secrets(self._connection)
+        self.models = Models(self._connection)
         self.connections = Connections(self._connection)
         self.calls = Calls(self._connection)
         self.agents = Agents(self._connection)

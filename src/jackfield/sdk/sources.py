@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from jackfield.sdk.connection import GatewayConnection, get, segment, send_json
+from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, segment, send_json
 from jackfield.sdk.types import ToolInfo
 
 
@@ -16,7 +16,7 @@ class DefinitionDiff(Struct, frozen=True, kw_only=True):
     kind: str = "tool"
     """`tool`, `prompt` or `template`."""
     key: str = ""
-    """What `accept` names it by."""
+    """What `accept` and `refuse` name it by."""
     source: str = ""
     held: bool = False
     """Whether the offered definition must be accepted before the tool can be called."""
@@ -26,6 +26,9 @@ class DefinitionDiff(Struct, frozen=True, kw_only=True):
     offered: Any = None
     diff: str = ""
     """Unified; empty when the two are equal."""
+    refused_by: str | None = None
+    """Who refused what is offered now, if anybody did."""
+    refused_at: str | None = None
 
 
 class SourceInfo(Struct, frozen=True, kw_only=True):
@@ -38,7 +41,7 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
     error: str | None = None
     doing: str | None = None
     stderr: tuple[str, ...] = ()
-    """The last stderr lines of its process, without secrets."""
+    """The last stderr lines of its process, or requests that failed, without secrets."""
     faults: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
@@ -47,6 +50,30 @@ class SourceInfo(Struct, frozen=True, kw_only=True):
     calls: int = 0
     since: str | None = None
     checked_at: str | None = None
+    listed_at: str | None = None
+    reconnects: int = 0
+    settings: dict[str, Any] | None = None
+    """Of a source that was made at run time: what was given."""
+
+
+class OfferedTool(Struct, frozen=True, kw_only=True):
+    """A tool that a source would offer."""
+
+    name: str
+    description: str = ""
+
+
+class SourceTest(Struct, frozen=True, kw_only=True):
+    """What came of trying a source."""
+
+    ok: bool
+    """It came up and was listed."""
+    error: str | None = None
+    tools: tuple[OfferedTool, ...] = ()
+    resources: int = 0
+    prompts: int = 0
+    faults: tuple[str, ...] = ()
+    stderr: tuple[str, ...] = ()
 
 
 class Sources:
@@ -63,6 +90,33 @@ class Sources:
         """One source, with the last stderr lines of its process."""
         return await self._connection.fetch(get(_source_path(name)), SourceInfo, "source")
 
+    async def create(self, name: str, settings: Mapping[str, Any]) -> SourceInfo:
+        """Make a source with the fields of `[sources.NAME]` in the config, `${NAME}` for secrets."""
+        request = send_json("POST", "/api/v1/sources", {**settings, "name": name})
+        return await self._connection.fetch(request, SourceInfo, "source")
+
+    async def change(self, name: str, settings: Mapping[str, Any]) -> SourceInfo:
+        """Change some fields of a source that was made at run time, as a JSON merge patch does; None removes one."""
+        return await self._connection.fetch(
+            send_json("PATCH", _source_path(name), dict(settings)), SourceInfo, "source"
+        )
+
+    async def delete(self, name: str) -> None:
+        """Remove a source that was made at run time."""
+        await self._connection.send(ApiRequest(method="DELETE", path=_source_path(name)))
+
+    async def restart(self, name: str) -> None:
+        """Close a source and open it again, at every gateway. Calls that run there fail."""
+        await self._connection.send(ApiRequest(method="POST", path=f"{_source_path(name)}/restart"))
+
+    async def test(self, name: str, settings: Mapping[str, Any] | None = None) -> SourceTest:
+        """Connect to a source and list it: one with these settings, which is not kept, or the one of that name."""
+        if settings is None:
+            request = ApiRequest(method="POST", path=f"{_source_path(name)}/test")
+        else:
+            request = send_json("POST", "/api/v1/sources/test", {**settings, "name": name})
+        return await self._connection.fetch(request, SourceTest)
+
     async def diff(self, name: str) -> tuple[DefinitionDiff, ...]:
         """The changed definitions of a source that wait to be accepted."""
         return await self._connection.fetch(get(f"{_source_path(name)}/diff"), tuple[DefinitionDiff, ...], "tools")
@@ -75,6 +129,15 @@ class Sources:
         body = {} if digests is None else {"digests": dict(digests)}
         request = send_json("POST", f"{_source_path(name)}/accept", body)
         return await self._connection.fetch(request, tuple[ToolInfo, ...], "tools")
+
+    async def refuse(self, name: str, digests: Mapping[str, str] | None = None) -> None:
+        """Refuse changed definitions of a source: those with these digests, by key, or all that wait now.
+
+        They stay quarantined, until the source offers something else or somebody accepts them after all. Raises
+        `Conflict`, and refuses none, if one of them has changed again.
+        """
+        body = {} if digests is None else {"digests": dict(digests)}
+        await self._connection.send(send_json("POST", f"{_source_path(name)}/refuse", body))
 
 
 def _source_path(source: str) -> str:

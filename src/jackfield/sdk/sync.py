@@ -11,20 +11,7 @@ import httpx2
 from jackfield.protocol.functions import Servables
 from jackfield.protocol.large_results import ResultPage
 from jackfield.protocol.records import ToolsChanged
-from jackfield.sdk.agents import (
-    AgentInfo,
-    Agents,
-    CyclePage,
-    Goal,
-    InboxPage,
-    Memory,
-    Plan,
-    RunEvent,
-    RunInfo,
-    RunPage,
-    Runs,
-    Triggered,
-)
+from jackfield.sdk.agents import AgentInfo, Agents, CyclePage, Goal, InboxPage, Memory, Plan, Triggered
 from jackfield.sdk.audit import Audit, AuditPage
 from jackfield.sdk.calls import Calls
 from jackfield.sdk.client import Client
@@ -34,6 +21,7 @@ from jackfield.sdk.grants import GrantInfo, Grants
 from jackfield.sdk.groups import GroupInfo, Groups
 from jackfield.sdk.keys import KeyInfo, Keys
 from jackfield.sdk.loop import LoopThread
+from jackfield.sdk.models import ModelInfo, Models, ModelTest
 from jackfield.sdk.notifications import (
     NotificationInfo,
     NotificationPage,
@@ -50,8 +38,10 @@ from jackfield.sdk.reading import (
     Resources,
     ResourceTemplateInfo,
 )
+from jackfield.sdk.runs import RunEvent, RunInfo, RunKind, RunPage, Runs
+from jackfield.sdk.secrets import SecretInfo, Secrets
 from jackfield.sdk.sessions import CALLER_ID, CONCURRENCY, Session, SessionEvent, SessionInfo, Sessions
-from jackfield.sdk.sources import DefinitionDiff, SourceInfo, Sources, WorkerInfo, WorkerLine, Workers
+from jackfield.sdk.sources import DefinitionDiff, SourceInfo, Sources, SourceTest, WorkerInfo, WorkerLine, Workers
 from jackfield.sdk.spaces import SpaceEvent, SpaceInfo, SpaceMember, SpaceMessage, SpaceMessages, SpaceRead, Spaces
 from jackfield.sdk.switches import Switches, SwitchKind
 from jackfield.sdk.tools import ApprovalOverride, OnEvent, Tools
@@ -172,6 +162,10 @@ class SyncTools:
     def accept(self, name: str, digest: str | None = None) -> ToolInfo:
         """Accept a tool's changed definition; with the `digest` of a diff, that one and no later."""
         return self._loop.run(self._tools.accept(name, digest))
+
+    def refuse(self, name: str, digest: str | None = None) -> None:
+        """Refuse a tool's changed definition; it stays quarantined. With the `digest` of a diff, that one only."""
+        self._loop.run(self._tools.refuse(name, digest))
 
     def effective(self, chat_id: str | None = None) -> tuple[EffectiveTool, ...]:
         """Every tool with this key's preferences applied, everywhere or in one chat."""
@@ -479,6 +473,58 @@ class SyncConfig:
         return self._loop.run(self._config.reload())
 
 
+class SyncSecrets:
+    """The secrets of the gateway."""
+
+    def __init__(self, secrets: Secrets, loop: LoopThread) -> None:
+        self._secrets = secrets
+        self._loop = loop
+
+    def list(self) -> tuple[SecretInfo, ...]:
+        """Every secret by name."""
+        return self._loop.run(self._secrets.list())
+
+    def set(self, name: str, value: str) -> SecretInfo:
+        """Keep a secret, in place of the one of its name. Sources that use it begin anew."""
+        return self._loop.run(self._secrets.set(name, value))
+
+    def delete(self, name: str) -> None:
+        """Forget a secret. Sources that use it go down."""
+        self._loop.run(self._secrets.delete(name))
+
+
+class SyncModels:
+    """The gateway's models."""
+
+    def __init__(self, models: Models, loop: LoopThread) -> None:
+        self._models = models
+        self._loop = loop
+
+    def list(self) -> tuple[ModelInfo, ...]:
+        """Every model: those of the config, then those made at run time."""
+        return self._loop.run(self._models.list())
+
+    def get(self, name: str) -> ModelInfo:
+        """One model. Raises `NotFound`."""
+        return self._loop.run(self._models.get(name))
+
+    def create(self, name: str, settings: Mapping[str, Any]) -> ModelInfo:
+        """Make a model with the fields of `[models.NAME]` in the config, `${NAME}` for secrets."""
+        return self._loop.run(self._models.create(name, settings))
+
+    def change(self, name: str, settings: Mapping[str, Any]) -> ModelInfo:
+        """Change some fields of a model that was made at run time, as a JSON merge patch does; None removes one."""
+        return self._loop.run(self._models.change(name, settings))
+
+    def delete(self, name: str) -> None:
+        """Remove a model that was made at run time."""
+        self._loop.run(self._models.delete(name))
+
+    def test(self, name: str, settings: Mapping[str, Any] | None = None) -> ModelTest:
+        """Ask one short question: of a model with these settings, which is not kept, or of the one of that name."""
+        return self._loop.run(self._models.test(name, settings))
+
+
 class SyncConnections:
     """The logins of the gateway at its sources."""
 
@@ -716,20 +762,43 @@ class SyncRuns:
         self._runs = runs
         self._loop = loop
 
-    def list(self, *, agent: str | None = None, limit: int | None = None, cursor: str | None = None) -> RunPage:
-        """One page of cycles and responses, newest first; with `agent`, only its cycles."""
-        return self._loop.run(self._runs.list(agent=agent, limit=limit, cursor=cursor))
+    def list(
+        self,
+        *,
+        kind: RunKind | None = None,
+        status: str | None = None,
+        agent: str | None = None,
+        principal: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> RunPage:
+        """One page of runs, newest first. `principal`: in whose name; `since` and `until` are ISO 8601."""
+        return self._loop.run(
+            self._runs.list(
+                kind=kind,
+                status=status,
+                agent=agent,
+                principal=principal,
+                since=since,
+                until=until,
+                limit=limit,
+                cursor=cursor,
+            )
+        )
 
-    def get(self, run_id: str) -> RunInfo:
-        """One run with everything recorded of it. Raises `RunNotFound`."""
-        return self._loop.run(self._runs.get(run_id))
+    def get(self, run_id: str, *, messages: bool = False) -> RunInfo:
+        """One run with everything on record of it, and with what its model was sent. Raises `RunNotFound`."""
+        return self._loop.run(self._runs.get(run_id, messages=messages))
 
     def cancel(self, run_id: str) -> RunInfo:
-        """Stop a response that is being made, and return its run. A finished one stays as it is.
-
-        Raises `NotFound` for a run that is no response.
-        """
+        """End a run, or the open calls of a bare one. Raises `Conflict` for one that is over."""
         return self._loop.run(self._runs.cancel(run_id))
+
+    def resume(self, run_id: str) -> RunInfo:
+        """Go on with a run that failed or was interrupted. Raises `Conflict` for one that cannot."""
+        return self._loop.run(self._runs.resume(run_id))
 
     def stream(self, run_id: str) -> Generator[RunEvent, None, None]:
         """Past and future events of the run, each once, across reconnects; the run's end is the last one."""
@@ -859,6 +928,26 @@ class SyncSources:
         """One source, with the last stderr lines of its process."""
         return self._loop.run(self._sources.get(name))
 
+    def create(self, name: str, settings: Mapping[str, Any]) -> SourceInfo:
+        """Make a source with the fields of `[sources.NAME]` in the config, `${NAME}` for secrets."""
+        return self._loop.run(self._sources.create(name, settings))
+
+    def change(self, name: str, settings: Mapping[str, Any]) -> SourceInfo:
+        """Change some fields of a source that was made at run time, as a JSON merge patch does; None removes one."""
+        return self._loop.run(self._sources.change(name, settings))
+
+    def delete(self, name: str) -> None:
+        """Remove a source that was made at run time."""
+        self._loop.run(self._sources.delete(name))
+
+    def restart(self, name: str) -> None:
+        """Close a source and open it again, at every gateway. Calls that run there fail."""
+        self._loop.run(self._sources.restart(name))
+
+    def test(self, name: str, settings: Mapping[str, Any] | None = None) -> SourceTest:
+        """Connect to a source and list it: one with these settings, which is not kept, or the one of that name."""
+        return self._loop.run(self._sources.test(name, settings))
+
     def diff(self, name: str) -> tuple[DefinitionDiff, ...]:
         """The changed definitions of a source that wait to be accepted."""
         return self._loop.run(self._sources.diff(name))
@@ -869,6 +958,14 @@ class SyncSources:
         Raises `Conflict`, and accepts none, if one of them has changed again.
         """
         return self._loop.run(self._sources.accept(name, digests))
+
+    def refuse(self, name: str, digests: Mapping[str, str] | None = None) -> None:
+        """Refuse changed definitions of a source: those with these digests, by key, or all that wait now.
+
+        They stay quarantined, until the source offers something else or somebody accepts them after all. Raises
+        `Conflict`, and refuses none, if one of them has changed again.
+        """
+        self._loop.run(self._sources.refuse(name, digests))
 
 
 class SyncSession:
@@ -996,6 +1093,8 @@ class SyncClient:
         self.audit = SyncAudit(self._client.audit, self._loop)
         self.config = SyncConfig(self._client.config, self._loop)
         self.notifications = SyncNotifications(self._client.notifications, self._loop)
+        self.secrets = SyncSecrets(self._client.secrets, self._loop)
+        self.models = SyncModels(self._client.models, self._loop)
         self.connections = SyncConnections(self._client.connections, self._loop)
         self.calls = SyncCalls(self._client.calls, self._loop)
         self.agents = SyncAgents(self._client.agents, self._loop)

@@ -223,6 +223,10 @@ class Tools:
         request = send_json("POST", f"{tool_path(name)}/accept", given({"digest": digest}))
         return await self._connection.fetch(request, ToolInfo, "tool")
 
+    async def refuse(self, name: str, digest: str | None = None) -> None:
+        """Refuse a tool's changed definition; it stays quarantined. With the `digest` of a diff, that one only."""
+        await self._connection.send(send_json("POST", f"{tool_path(name)}/refuse", given({"digest": digest})))
+
     async def effective(self, chat_id: str | None = None) -> tuple[EffectiveTool, ...]:
         """Every tool with this key's preferences applied, everywhere or in one chat."""
         request = get("/api/v1/tools/set", {"chat_id": chat_id})

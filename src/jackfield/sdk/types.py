@@ -118,6 +118,18 @@ class LoginInfo(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
 
 
+class HookNote(Struct, frozen=True, kw_only=True):
+    """What one hook did to a call."""
+
+    name: str = ""
+    on: str = ""
+    """`before_call` or `after_call`."""
+    decision: str = ""
+    """`allow`, `deny`, `ask`, `replace` or `withhold`."""
+    reason: str | None = None
+    ms: float = 0.0
+
+
 class CallRecord(Struct, frozen=True, kw_only=True):
     """One call. Times are ISO 8601, UTC."""
 
@@ -157,12 +169,16 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     decided_at: str | None = None
     answered_by: str | None = None
     """The key whose answer is the result, where somebody else gave it, or `callback`."""
+    verified_by: str | None = None
+    """The call that found out whether this one took effect, where the gateway could not know."""
     waits_for: str | None = None
     """`question`: its tool asked something and continues once that is answered."""
     login: LoginInfo | None = None
     """While it is `pending_login`: the login that it waits for."""
     login_url: str | None = None
     """Where to make that login; for who may."""
+    hooks: tuple[HookNote, ...] = ()
+    """What hooks did to it, in their order."""
     trace: str | None = None
     """Traceback of a tool file that failed; only from `calls.get`, for administrators."""
 

@@ -27,6 +27,7 @@ from jackfield.model.tool import BUILTIN
 from jackfield.runs.conversation import items_for_model, open_calls
 from jackfield.runs.events import Ended, LoopEvent, OutputTextDelta, RunItemAdded, RunItemDone
 from jackfield.runs.loop import Loop
+from jackfield.runs.model_steps import StepLogs, last_step
 from jackfield.runs.offers import CATALOG, OfferedServer, of_catalog, table_of
 from jackfield.runs.outputs import with_whole_result
 from jackfield.runs.plan import RunLimits, RunPlan
@@ -77,6 +78,7 @@ class ConfiguredAgent:
         store: Store,
         own_tools: OwnTools,
         tool_search: ToolSearch,
+        step_logs: StepLogs,
     ) -> None:
         self._session = session
         self._settings = settings
@@ -86,6 +88,7 @@ class ConfiguredAgent:
         self._store = store
         self._own_tools = own_tools
         self._tool_search = tool_search
+        self._step_logs = step_logs
         owner = session.owner
         self._acting = Principal(
             name=owner.name,
@@ -98,6 +101,8 @@ class ConfiguredAgent:
         """Acts for the caller, with its budget and tool limits."""
         self._messages: asyncio.Queue[str] = asyncio.Queue(UNREAD)
         self._said: list[Item] = []
+        self._conversation_before: tuple[Item, ...] = ()
+        """As its model has read it, or said it, up to the message before."""
         self._working: asyncio.Task[None] | None = None
         self._forwarder = _EventForwarder(session)
 
@@ -156,7 +161,17 @@ class ConfiguredAgent:
         )
         executor = ToolExecutor(plan, pipeline=self._pipeline, store=self._store, emit=self._hear)
         with self._tool_search.over(plan):
-            return await Loop(plan, executor=executor, emit=self._hear).run()
+            log_of_steps = self._step_logs.of(
+                plan.run_id,
+                model=plan.model.name,
+                before=await self._store.read(partial(last_step, plan.run_id)),
+                known=self._conversation_before,
+            )
+            loop = Loop(plan, executor=executor, emit=self._hear, log=log_of_steps)
+            ended = await loop.run()
+            assert isinstance(ended, Ended)
+            self._conversation_before = loop.items
+            return ended
 
     def _tools(self, own: Sequence[tuple[str, Entry]]) -> ToolTable:
         """Tools of the catalog and of its own servers; caller tools under names that are still free."""

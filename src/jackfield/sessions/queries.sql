@@ -24,3 +24,4 @@ ORDER BY calls.id LIMIT :limit
 -- name: prune_sessions
 DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE opened_at < :before
         AND (ended_at IS NOT NULL OR gateway NOT IN (SELECT id FROM gateways WHERE dead = 0)) LIMIT :limit)
+RETURNING id

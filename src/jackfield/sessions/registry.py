@@ -33,6 +33,7 @@ from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.model.text import counted, nearest
+from jackfield.runs.model_steps import StepLogs
 from jackfield.runs.tool_search import ToolSearch
 from jackfield.sessions import transactions as session_tx
 from jackfield.sessions.agent import ConfiguredAgent, OwnTools
@@ -71,6 +72,7 @@ class SessionRegistry:
         store: Store,
         own_tools: OwnTools,
         tool_search: ToolSearch,
+        step_logs: StepLogs,
         worker_host: WorkerHost,
         redact: Callable[[str], str],
         keyring: Keyring,
@@ -84,6 +86,7 @@ class SessionRegistry:
         self._store = store
         self._own_tools = own_tools
         self._tool_search = tool_search
+        self._step_logs = step_logs
         self._worker_host = worker_host
         self._redact = redact
         self._keyring = keyring
@@ -300,6 +303,7 @@ class SessionRegistry:
                 store=self._store,
                 own_tools=self._own_tools,
                 tool_search=self._tool_search,
+                step_logs=self._step_logs,
             )
 
         def over(status: SessionStatus, error: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from jackfield.runs import model_steps
 from jackfield.store.scripts import Script, one
 
 
@@ -34,3 +35,9 @@ def find_session(session_id: str) -> Script[KeptSession | None]:
     """The stored session; None: unknown, or pruned."""
     row = yield from one("get_session", session_key=session_id)
     return None if row is None else KeptSession(owner=row["owner"], agent=row["agent"])
+
+
+def prune(*, before: int, limit: int) -> Script[None]:
+    """Forget a few of the sessions that were opened before and are over."""
+    gone = yield "prune_sessions", {"before": before, "limit": limit}
+    yield from model_steps.forget([row["id"] for row in gone])

@@ -10,10 +10,12 @@ from typing import Any
 from msgspec import Struct, structs
 
 from jackfield.settings.loading import Settings
+from jackfield.settings.origins import kept
 from jackfield.settings.tools import SourceSettings
 
 APPLIED_LIVE = frozenset(
     {
+        "admin",
         "agents",
         "admin_key",
         "approval",
@@ -36,6 +38,7 @@ APPLIED_LIVE = frozenset(
         "sessions",
         "sources",
         "tools",
+        "values",
     }
 )
 NEEDS_RESTART = frozenset(
@@ -44,6 +47,7 @@ NEEDS_RESTART = frozenset(
         "data",
         "discovery",
         "folder",
+        "hooks",
         "large_result",
         "log_format",
         "oauth",
@@ -63,7 +67,7 @@ NEEDS_RESTART = frozenset(
         "store_url",
     }
 )
-_UNNAMED = frozenset({"digests", "folder", "origin", "secrets", "services", "store_from"})
+_UNNAMED = frozenset({"digests", "folder", "origin", "secrets", "services", "store_from", "values"})
 """These follow from others, which are named instead."""
 _WRITTEN = {
     "admin_key": "auth.admin_key",
@@ -154,7 +158,8 @@ def in_force(old: Settings, new: Settings) -> Settings:
     """The settings after a reload: `new`, but with `old`'s values where those stay until a restart."""
     fields = {name: getattr(old, name) for name in NEEDS_RESTART if "." not in name}
     server = {name.partition(".")[2]: _value(old, name) for name in NEEDS_RESTART if name.startswith("server.")}
-    return structs.replace(new, server=structs.replace(new.server, **server), **fields)
+    values = kept(old.values, new.values, until_restart=written(NEEDS_RESTART))
+    return structs.replace(new, server=structs.replace(new.server, **server), values=values, **fields)
 
 
 def _parts(kind: type[Struct]) -> Iterable[str]:

@@ -19,6 +19,7 @@ from jackfield.model.tool import Category
 from jackfield.protocol.large_results import LARGE_RESULT
 from jackfield.protocol.manifest import ScenarioInfo, is_semver
 from jackfield.settings.digests import table_digests
+from jackfield.settings.hooks import HookSettings, check_hooks
 from jackfield.settings.identity import (
     OAuthSettings,
     OidcSettings,
@@ -28,6 +29,7 @@ from jackfield.settings.identity import (
     check_scopes,
 )
 from jackfield.settings.notify import NotifySettings, check_target
+from jackfield.settings.origins import ConfigValue, Origin, described
 from jackfield.settings.parsing import parse_config
 from jackfield.settings.tools import (
     RESERVED_SOURCES,
@@ -38,6 +40,7 @@ from jackfield.settings.tools import (
     parse_tool,
 )
 from jackfield.settings.types import (
+    AdminSettings,
     AgentSettings,
     ApprovalSettings,
     AuditSettings,
@@ -57,8 +60,8 @@ from jackfield.settings.types import (
     check_agent_id,
     is_group_name,
 )
+from jackfield.settings.variables import expanded
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SERVICE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _SERVICE_SUFFIX = "_API_URL"
 _RESERVED_SERVICE = "JACKFIELD"
@@ -82,6 +85,7 @@ class _Tables(Struct, frozen=True, kw_only=True):
     discovery: DiscoverySettings = DiscoverySettings()
     mcp: McpSettings = McpSettings()
     approval: ApprovalSettings = ApprovalSettings()
+    admin: AdminSettings = AdminSettings()
     console: ConsoleSettings = ConsoleSettings()
     models: dict[str, dict[str, Any]] = {}
     """`[models.NAME]`, in file order; each table is checked by its provider (`llm/models.py`)."""
@@ -91,6 +95,8 @@ class _Tables(Struct, frozen=True, kw_only=True):
     programs: ProgramSettings = ProgramSettings()
     relay: RelaySettings = RelaySettings()
     notify: dict[str, NotifySettings] = {}
+    hooks: tuple[HookSettings, ...] = ()
+    """In the order in which they are asked."""
 
 
 class _Document(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,6 +142,8 @@ class Settings(_Tables, frozen=True, kw_only=True):
     origin: SettingsOrigin | None = None
     digests: dict[str, str] = {}
     """By table of the config file: a digest of what is written there, without secrets."""
+    values: tuple[ConfigValue, ...] = ()
+    """Every value and where it comes from, without secrets."""
 
     @property
     def url(self) -> str:
@@ -268,6 +276,7 @@ def load_settings(
         responses=document.responses,
         mcp=document.mcp,
         approval=document.approval,
+        admin=document.admin,
         console=document.console,
         models=with_environment_model(document.models, env, secret=secrets.get),
         sources=tuple(parse_source(name, raw, path, folder=folder) for name, raw in document.sources.items()),
@@ -278,10 +287,12 @@ def load_settings(
         programs=document.programs,
         relay=document.relay,
         notify=document.notify,
+        hooks=document.hooks,
         log_format=env.get("JACKFIELD_LOG", "text"),
         secrets=secrets,
         origin=SettingsOrigin(config=config, environment=env, overrides=dict(overrides or {})),
         digests=table_digests(written),
+        values=described(written, _Document, _set_elsewhere(env, given, store=(store_url, store_from), data=data)),
     )
     _check(settings)
     return settings
@@ -400,15 +411,46 @@ def _store(
     return "sqlite:///", ""
 
 
+def _set_elsewhere(
+    env: Mapping[str, str], given: Mapping[str, str | int], *, store: tuple[str, str], data: Path
+) -> list[ConfigValue]:
+    """What options and variables say, which goes before the file; and the defaults that are no key's."""
+    url, store_from = store
+    found = [
+        ConfigValue(
+            key="JACKFIELD_DATA", value=str(data), origin="environment" if "JACKFIELD_DATA" in env else "default"
+        ),
+        ConfigValue(
+            key="JACKFIELD_LOG",
+            value=env.get("JACKFIELD_LOG", "text"),
+            origin="environment" if "JACKFIELD_LOG" in env else "default",
+        ),
+    ]
+    for key, option, variable in (("server.host", "host", "JACKFIELD_HOST"), ("server.port", "port", "JACKFIELD_PORT")):
+        if given.get(option) or (option == "port" and option in given):
+            found.append(ConfigValue(key=key, value=given[option], origin="command_line", given_by=f"--{option}"))
+        elif env.get(variable):
+            found.append(ConfigValue(key=key, value=env[variable], origin="environment", given_by=variable))
+    if not store_from:
+        found.append(ConfigValue(key="store.url", value=url, origin="default"))
+    elif store_from in ("--store", "JACKFIELD_STORE"):
+        origin: Origin = "command_line" if store_from == "--store" else "environment"
+        found.append(ConfigValue(key="store.url", value=url, origin=origin, given_by=store_from))
+    if env.get(_MODEL_URL):
+        model = {"base_url": env[_MODEL_URL], "model": env.get(_MODEL_NAME) or DEFAULT_MODEL}
+        if env.get(_MODEL_KEY):
+            model["api_key"] = f"${{{_MODEL_KEY}}}"
+        variables = {"base_url": _MODEL_URL, "model": _MODEL_NAME, "api_key": _MODEL_KEY}
+        found += [
+            ConfigValue(key=f"models.{DEFAULT_MODEL}.{key}", value=value, origin="environment", given_by=variables[key])
+            for key, value in model.items()
+        ]
+    return found
+
+
 def _expand(value: Any, secrets: Secrets, path: str, key: str, *, unset: str | None = None) -> Any:
     """Replace every `${NAME}`, at any depth, by its value, else `unset`, else an error."""
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: _lookup(found[1], secrets, path, key, unset=unset), value)
-    if isinstance(value, dict):
-        return {k: _expand(v, secrets, path, f"{key}.{k}" if key else k, unset=unset) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_expand(item, secrets, path, f"{key}[{n}]", unset=unset) for n, item in enumerate(value)]
-    return value
+    return expanded(value, lambda name, where: _lookup(name, secrets, path, where, unset=unset), key)
 
 
 def _lookup(name: str, secrets: Secrets, path: str, key: str, *, unset: str | None) -> str:
@@ -470,6 +512,7 @@ def _check(settings: Settings) -> None:
     if twice is not None:
         raise ConfigError(f"{where}: two [[tools]] have the name '{twice}'. Rename one of them.")
     _check_auth(settings, where=f"{where}: auth")
+    check_hooks(settings.hooks, where=str(where))
     for tool in settings.tools:
         check_connection(tool, settings.sources, where=f"{where}: the tool '{tool.name}'")
     for group in settings.groups:
@@ -488,11 +531,16 @@ def _check(settings: Settings) -> None:
 
 def _check_mcp(settings: Settings, *, where: Path | None) -> None:
     for source in settings.sources:
-        sampling = source.options.get("sampling")
-        if source.kind == "mcp" and isinstance(sampling, str):
-            _check_model(settings, sampling, where=f"{where}: sources.{source.name}.sampling")
+        check_sampling(settings, source, where=f"{where}: sources.{source.name}")
     if settings.mcp.code_mode and not settings.programs.enabled:
         raise ConfigError(f"{where}: mcp.code_mode needs programs. Write [programs] enabled = true as well.")
+
+
+def check_sampling(settings: Settings, source: SourceSettings, *, where: str) -> None:
+    """Raises `ConfigError` where a server is to ask a model that there is not."""
+    sampling = source.options.get("sampling")
+    if source.kind == "mcp" and isinstance(sampling, str):
+        _check_model(settings, sampling, where=f"{where}.sampling")
 
 
 def _check_auth(settings: Settings, *, where: str) -> None:

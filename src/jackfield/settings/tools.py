@@ -72,7 +72,8 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def parse_source(name: str, raw: dict[str, Any], path: Path | None, *, folder: Path) -> SourceSettings:
-    where = f"{path}: sources.{name}"
+    """One source, checked as far as all kinds are alike. `path`: the file that has it; None: the API made it."""
+    where = f"sources.{name}" if path is None else f"{path}: sources.{name}"
     if name in RESERVED_SOURCES:
         raise ConfigError(f"{where}: '{name}' is a reserved name. Choose another one.")
     if not is_source_name(name):

@@ -53,6 +53,8 @@ class ResponsesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     timeout: Annotated[float, Meta(gt=0)] = 600
     retries: Annotated[int, Meta(ge=0, le=10)] = 0
     """How often a step is retried if the model fails before its first output."""
+    max_background: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    """Responses in the background that a gateway works on at once; others are queued, parked ones do not count."""
     event_names: Literal["openai", "open-responses"] = "openai"
     """The event names of a stream, unless the request chooses."""
     unknown_tools: Literal["ignore", "refuse"] = "ignore"
@@ -126,6 +128,15 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     four_eyes: bool = False
     """Whoever asked for a call may not approve it."""
+
+
+class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[admin]`: what administrators may do while the gateway runs."""
+
+    commands: bool = False
+    """Whether they may make sources that start processes or read files of this machine."""
+    secrets: tuple[str, ...] = ()
+    """Variables of the environment that sources made at run time may name as `${NAME}`."""
 
 
 class ConsoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

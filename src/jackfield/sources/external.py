@@ -124,6 +124,10 @@ class StoredSources:
         for source in self._others:
             source.replace(listed_by(source.name))
 
+    async def reach(self, url: str, *, timeout: float) -> str:
+        """Connect to the server of a url that the operator did not write, sending nothing. Raises `OutgoingError`."""
+        return await self._outgoing.reach(url, timeout=timeout)
+
     def require_usable(self, tools: Sequence[Tool]) -> None:
         """Raise `ConfigError` for a url that cannot be used."""
         HttpSource(tuple(tools), self._outgoing)

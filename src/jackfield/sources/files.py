@@ -32,6 +32,7 @@ from jackfield.workers.worker import WorkerOptions
 Seconds = Annotated[float, Meta(gt=0)]
 IdleSeconds = Annotated[float, Meta(ge=0.05)]
 """A shorter period could end before the call that a worker was started for is given to it, again and again."""
+_MOST_LINES = 50
 _FUNCTIONS = re.compile(r"^(?:async[ \t]+)?def[ \t]+([A-Za-z]\w*)", re.MULTILINE)
 _PACK = re.compile(r"""^pack[ \t]*=[ \t]*["'](\w+)["']""", re.MULTILINE)
 """What a file's tools are called, as far as that can be read where Python cannot read the file."""
@@ -136,6 +137,7 @@ class FilesSource:
         self._warming: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
+        self._threads.open()
         self._watch.open()
 
     async def refresh(self) -> Listing:
@@ -165,7 +167,24 @@ class FilesSource:
         for version in self._versions.values():
             self._drop(version)
         await asyncio.gather(*(file.close() for file in self._dropped))
+        self._files, self._versions = {}, {}  # opened again, it loads every file anew
         self._threads.close()
+
+    @property
+    def open_seconds(self) -> float:
+        return 0.0
+
+    def doing(self) -> str | None:
+        return None
+
+    def last_words(self) -> tuple[str, ...]:
+        """The syntax errors of files that could not be read, and the tracebacks of those that could not be loaded."""
+        traces = [file.reading.trace for file in self._files.values()]
+        traces += [one.load_trace for one in self._versions.values() if isinstance(one, FileVersion)]
+        redact = self._lent.source_context.worker_host.redact
+        return tuple(line for trace in traces if trace is not None for line in redact(trace).splitlines())[
+            -_MOST_LINES:
+        ]
 
     def _scan(self) -> "_Scan":
         """Runs in a thread. The stamp is taken first, so that a change while reading shows as a change."""

@@ -197,6 +197,8 @@ class FileVersion:
         self._tools: dict[str, InProcessTool] = {}
         self._calls = 0
         self._dropped = False
+        self.load_trace: str | None = None
+        """The traceback of the last attempt to load it, if that failed."""
 
     def tool(self, function: str) -> "InProcessTool":
         """The tool that a function of this file is; always the same one, for it counts its own threads."""
@@ -242,10 +244,12 @@ class FileVersion:
         except BaseException as error:  # the border to a tool file
             sys.modules.pop(self._module, None)
             logger.warning("The tool file %s could not be loaded", self.label, exc_info=error)
+            self.load_trace = _traceback(error)
             said = (
                 f"The file {self.label} could not be loaded: {_words(error)}. Correct it, or install what it imports."
             )
             return Failed("tool_error", said)
+        self.load_trace = None
         return module
 
     def _find(self, module: ModuleType, name: str) -> LoadedFunction | Failed:

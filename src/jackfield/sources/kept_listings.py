@@ -32,6 +32,10 @@ class KeptListings:
         found = await self._store.read(partial(tool_tx.kept_listing, source))
         return None if found is None else found.encode()
 
+    def forget(self, source: str) -> None:
+        """The source of that name is, or will be, another one: whatever it lists is written."""
+        self._written.pop(source, None)
+
     async def keep(self, source: str, listing: bytes) -> None:
         """Keep a list, which is JSON or other text. That it cannot be kept is logged, and no fault of the source."""
         digest = hashlib.sha256(listing).digest()

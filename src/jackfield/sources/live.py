@@ -18,6 +18,8 @@ class SourceBook:
 
     def __init__(self, sources: Iterable[SourceSettings]) -> None:
         self._sources = {source.name: source for source in sources}
+        self.stored: frozenset[str] = frozenset()
+        """The names of those that were made over the API."""
 
     @property
     def all(self) -> tuple[SourceSettings, ...]:
@@ -29,9 +31,13 @@ class SourceBook:
     def __contains__(self, name: object) -> bool:
         return name in self._sources
 
-    def take(self, sources: Iterable[SourceSettings]) -> None:
+    def is_configured(self, name: str) -> bool:
+        return name in self._sources and name not in self.stored
+
+    def take(self, sources: Iterable[SourceSettings], *, stored: frozenset[str]) -> None:
         """These, and no others."""
         self._sources = {source.name: source for source in sources}
+        self.stored = stored
 
 
 class LiveSources:
@@ -56,60 +62,69 @@ class LiveSources:
         """The source that these settings describe, not started. Raises `ConfigError`."""
         return make_configured(settings, self._context)
 
-    async def add(self, settings: SourceSettings, *, source: Source | None = None) -> None:
-        """Begin to keep a source; it comes up by itself. `source`: made by `make` before. Raises `ConfigError`."""
-        await self.replace(settings, source=source)
+    async def add(self, settings: SourceSettings) -> None:
+        """Begin to keep a source; it comes up by itself. Raises `ConfigError`."""
+        await self.replace(settings)
 
-    async def replace(self, settings: SourceSettings, *, source: Source | None = None) -> None:
-        """Have a source run with other settings. Running calls end at the old one. Raises `ConfigError`."""
+    async def replace(
+        self, settings: SourceSettings, *, make: Callable[[], Source] | None = None, is_stored: bool = False
+    ) -> None:
+        """Have a source run with other settings. Running calls end at the old one. Raises `ConfigError`.
+
+        `is_stored`: it was made over the API. One of the config takes its place, and never the other way round.
+        `make`: how it is made, if not by `self.make`.
+        """
         async with self._changing:
-            made = self.make(settings) if source is None else source
-            self._take(_with(self.book.all, settings))
+            if is_stored and self.book.is_configured(settings.name):
+                return
+            before, stored_before = self.book.all, self.book.stored
+            stored = stored_before | {settings.name} if is_stored else stored_before - {settings.name}
+            self._take(_with(before, settings), stored=stored)
+            try:  # a source that is made asks for its login, which is known by now
+                made = self.make(settings) if make is None else make()
+            except BaseException:
+                self._take(before, stored=stored_before)
+                raise
             await self._registry.replace(made)
 
     async def remove(self, name: str) -> None:
         """Keep a source no longer; its names are free. Without effect where there is none."""
         async with self._changing:
             if name in self.book:
-                self._take([one for one in self.book.all if one.name != name])
+                self._take([one for one in self.book.all if one.name != name], stored=self.book.stored - {name})
                 await self._registry.remove(name)
 
     def check(self, configured: Sequence[SourceSettings], *, remade: Container[str]) -> None:
         """Raise `ConfigError` where `configure` would. Nothing is different afterwards."""
-        before = self.book.all
+        before, stored = self.book.all, self.book.stored
         self._make(configured, remade=remade)
-        self._take(before)
+        self._take(before, stored=stored)
 
     async def configure(self, configured: Sequence[SourceSettings], *, remade: Container[str]) -> None:
         """Have these for the sources of the config, all at once. Raises `ConfigError`.
 
         Only the sources named by `remade` are connected anew; of others no more than what is said about their tools
-        may be different.
+        may be different. Those made over the API stay, unless the config now has one of their name.
         """
         async with self._changing:
-            gone = {one.name for one in self.book.all} - {one.name for one in configured}
-            await self._registry.exchange(gone, self._make(configured, remade=remade))
+            before = {one.name for one in self.book.all}
+            come = self._make(configured, remade=remade)
+            await self._registry.exchange({name for name in before if name not in self.book}, come)
 
     def _make(self, configured: Sequence[SourceSettings], *, remade: Container[str]) -> list[Source]:
         """Take the settings, since a source that is made asks for its login, and make what they describe."""
-        before = self.book.all
-        self._take(configured)
+        before, stored_before = self.book.all, self.book.stored
+        stored = stored_before - {one.name for one in configured}
+        self._take([*configured, *(one for one in before if one.name in stored)], stored=stored)
         try:
             return [self.make(one) for one in configured if one.name in remade]
         except BaseException:
-            self._take(before)
+            self._take(before, stored=stored_before)
             raise
 
-    async def restart(self, name: str) -> None:
-        """Have a source begin anew, with the settings it has."""
-        async with self._changing:
-            settings = self.book.get(name)
-            if settings is not None:
-                await self._registry.replace(self.make(settings))
-
-    def _take(self, sources: Sequence[SourceSettings]) -> None:
+    def _take(self, sources: Sequence[SourceSettings], *, stored: frozenset[str]) -> None:
         self._apply(sources)
-        self.book.take(sources)
+        self.book.take(sources, stored=stored)
 
 
 def _with(sources: Sequence[SourceSettings], changed: SourceSettings) -> list[SourceSettings]:

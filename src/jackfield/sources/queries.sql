@@ -27,3 +27,36 @@ SELECT listing FROM source_listings WHERE source = :source
 -- name: put_listing
 INSERT INTO source_listings (source, listing, updated_at) VALUES (:source, :listing, clock_ms())
 ON CONFLICT (source) DO UPDATE SET listing = excluded.listing, updated_at = excluded.updated_at
+
+-- name: delete_listing
+DELETE FROM source_listings WHERE source = :source
+
+-- name: insert_source
+INSERT INTO sources (name, settings, created_by, created_at, updated_at)
+VALUES (:name, :settings, :created_by, clock_ms(), clock_ms())
+ON CONFLICT DO NOTHING
+RETURNING *
+
+-- name: change_source
+UPDATE sources SET settings = :settings, updated_at = clock_ms() WHERE name = :name AND settings = :before
+RETURNING *
+
+-- name: delete_source
+DELETE FROM sources WHERE name = :name RETURNING *
+
+-- name: all_sources
+SELECT * FROM sources ORDER BY created_at, name
+
+-- name: put_secret
+INSERT INTO secrets (name, version, updated_by, updated_at) VALUES (:name, 1, :updated_by, clock_ms())
+ON CONFLICT (name) DO UPDATE SET version = secrets.version + 1, updated_by = excluded.updated_by,
+    updated_at = excluded.updated_at
+RETURNING *
+
+-- name: delete_secret
+DELETE FROM secrets WHERE name = :name RETURNING *
+
+-- name: all_secrets
+SELECT s.name, s.version, s.updated_by, s.updated_at, v.sealed FROM secrets s
+LEFT JOIN vault v ON v.kind = 'secret' AND v.id = s.name
+ORDER BY s.name

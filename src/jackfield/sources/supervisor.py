@@ -10,6 +10,7 @@ Above: the catalog (listings), the pipeline (execute), the handlers (statuses). 
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Container, Coroutine, Iterable
 from contextlib import suppress
 from enum import Enum
@@ -18,10 +19,12 @@ from functools import partial
 import msgspec
 from msgspec import Raw, Struct
 
-from jackfield.errors import JackfieldError, SourceUnavailable, ToolNotFound
-from jackfield.model.call import Outcome
+from jackfield.errors import JackfieldError, SourceUnavailable, ToolNotFound, UpstreamFailed
+from jackfield.model.call import Failed, Outcome
 from jackfield.model.skill import Skill
+from jackfield.model.text import iso_time
 from jackfield.model.tool import ToolKind
+from jackfield.outgoing import answers_noted_on
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.jsonrpc import METHOD_NOT_FOUND, RpcError
 from jackfield.sources.base import (
@@ -49,6 +52,10 @@ OPEN_SECONDS = 30.0
 CLOSE_SECONDS = 10.0
 DRAIN_SECONDS = 30.0
 """How long the running calls of a source that was replaced or removed may go on."""
+MOST_FAILURES = 50
+_FAULTS_OF_THE_SOURCE = frozenset(
+    {"bad_response", "bad_result", "http_error", "mcp_error", "source_unavailable", "timeout", "unreachable"}
+)
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
 SAID_LINES = 10
@@ -94,7 +101,7 @@ class SourceStatus(Struct, frozen=True, kw_only=True):
     doing: str | None = None
     """What it is busy with while it is not up."""
     last_words: tuple[str, ...] = ()
-    """The newest lines that it said on stderr; for its operator alone."""
+    """The newest lines that it said on stderr, or of what failed there; for its operator alone."""
     since: int | None = None
     """Since when it is as it is."""
     checked_at: int | None = None
@@ -109,9 +116,14 @@ class SourceSupervisor:
     """One source and its life."""
 
     def __init__(
-        self, source: Source, *, on_listing: Callable[[], None], before: "SourceSupervisor | None" = None
+        self,
+        source: Source,
+        *,
+        on_listing: Callable[[], None],
+        redact: Callable[[str], str] = str,
+        before: "SourceSupervisor | None" = None,
     ) -> None:
-        """`before`: the one whose place it takes."""
+        """`redact` takes secrets out of what went wrong; `before`: the one whose place it takes."""
         self.source = source
         self.state = SourceState.STARTING
         self.error: str | None = None
@@ -124,11 +136,15 @@ class SourceSupervisor:
         self._is_awaited = before is not None
         self._was_up = False
         self._is_retiring = False
+        self._is_restarting = False
         self._drained = asyncio.Event()
+        self._failures: deque[str] = deque(maxlen=MOST_FAILURES)
+        """What went wrong last, for whoever looks for the reason; the newest at the end."""
         self._talkative = source if isinstance(source, TalkativeSource) else None
         self.settled = asyncio.Event()
         """Set when the first attempt has ended, well or badly."""
         self._on_listing = on_listing
+        self._redact = redact
         self._tried_at = time.monotonic()
         self._wanted = asyncio.Event()
         self._refreshed = asyncio.Event()
@@ -147,14 +163,28 @@ class SourceSupervisor:
             )
         self.running += 1
         try:
-            if self._slots is None:
-                return await self.source.execute(invocation)
-            async with CallSlot(self._slots) as slot:
-                return await self.source.execute(slot.lent_to(invocation))
+            return await self._execute(invocation)
+        except (SourceUnavailable, UpstreamFailed) as fault:
+            self._note_failure(f"{invocation.tool.name}: {fault.message}", *answers_noted_on(fault))
+            raise
         finally:
             self.running -= 1
             if self._is_retiring and not self.running:
                 self._drained.set()
+
+    async def _execute(self, invocation: Invocation) -> Outcome | InTransaction | Begun:
+        if self._slots is None:
+            outcome = await self.source.execute(invocation)
+        else:
+            async with CallSlot(self._slots) as slot:
+                outcome = await self.source.execute(slot.lent_to(invocation))
+        is_shown = not invocation.tool.metadata.sensitive_output
+        if isinstance(outcome, Failed) and outcome.code in _FAULTS_OF_THE_SOURCE and is_shown:
+            self._note_failure(f"{invocation.tool.name}: {outcome.message}")
+        return outcome
+
+    def _note_failure(self, *sentences: str) -> None:
+        self._failures.append(f"{iso_time(_now_ms())} {self._redact(' '.join(sentences))}")
 
     def require_up(self, name: str, *, what: str = "tool") -> None:
         """Raise `SourceUnavailable` while the source is down; it is tried again soon, since it is needed."""
@@ -172,6 +202,24 @@ class SourceSupervisor:
         self._refreshed.clear()
         self._wanted.set()
         await self._refreshed.wait()
+
+    def restart(self) -> None:
+        """Close the source and open it again, at once. Calls that run there fail; later ones wait for it."""
+        if self._is_restarting:
+            return  # it has not been opened since
+        self._is_restarting = True
+        self._life.cancel()
+        self.settled.clear()
+        self.error, self._is_awaited = None, True
+        self._is(SourceState.STARTING)
+        self._life = asyncio.create_task(self._live_again(self._life), name=f"source {self.source.name}")
+
+    async def _live_again(self, before: "asyncio.Task[None]") -> None:
+        await asyncio.wait([before])
+        await self._close_source()
+        self._wanted.clear()
+        self._is_restarting = False
+        await self._live()
 
     async def retire(self) -> None:
         """Close it when its running calls are over, or have had their time."""
@@ -210,7 +258,7 @@ class SourceSupervisor:
             faults=self.listing.faults,
             calls=self.running,
             doing=None if talkative is None or self.state in _TAKE_CALLS else talkative.doing(),
-            last_words=() if talkative is None else talkative.last_words(),
+            last_words=(() if talkative is None else talkative.last_words()) or tuple(self._failures),
             since=self.since,
             checked_at=self.checked_at,
             listed_at=self.listed_at,
@@ -270,7 +318,8 @@ class SourceSupervisor:
 
     def _went_down(self, fault: Exception) -> None:
         self._wanted.clear()  # whoever asked before has had this try; the next one waits for its time
-        self.error = _sentence(fault)
+        self.error = self._redact(sentence_of(fault))
+        self._note_failure(self.error, *answers_noted_on(fault))
         if self.state is not SourceState.DOWN:
             log.warning(
                 "source %s is down: %s%s", self.source.name, self.error, self._said(), exc_info=_unexpected(fault)
@@ -321,8 +370,10 @@ class _Subscription(Struct, frozen=True, eq=False):
 class SourceRegistry:
     """All sources, in config order, each of them added, replaced and removed without touching another."""
 
-    def __init__(self, *, on_listing: Callable[[], None]) -> None:
+    def __init__(self, *, on_listing: Callable[[], None], redact: Callable[[str], str] = str) -> None:
+        """`redact` takes secrets out of what went wrong."""
         self._on_listing = on_listing
+        self._redact = redact
         self._supervisors: dict[str, SourceSupervisor] = {}
         self._subscriptions: dict[str, set[_Subscription]] = {}
         """By source: who follows a resource stays a follower when the source is replaced."""
@@ -354,7 +405,7 @@ class SourceRegistry:
     def _put_in(self, source: Source) -> SourceSupervisor | None:
         """Returns the one that it takes the place of."""
         before = self._supervisors.get(source.name)
-        made = SourceSupervisor(source, on_listing=self._on_listing, before=before)
+        made = SourceSupervisor(source, on_listing=self._on_listing, redact=self._redact, before=before)
         self._supervisors[source.name] = made
         if before is not None and self._subscriptions.get(source.name):
             self._keep(self._subscribe_anew(made), f"subscriptions of {source.name}")
@@ -371,6 +422,13 @@ class SourceRegistry:
         """The source of this name, if one is kept."""
         supervisor = self._supervisors.get(name)
         return None if supervisor is None else supervisor.source
+
+    def restart(self, name: str) -> bool:
+        """Close a source and open it again. False: there is none of that name."""
+        supervisor = self._supervisors.get(name)
+        if supervisor is not None:
+            supervisor.restart()
+        return supervisor is not None
 
     async def remove(self, name: str) -> None:
         """Keep the source no longer. Its tools are gone at once; calls that run there go on, for 30 s at most."""
@@ -406,7 +464,7 @@ class SourceRegistry:
 
     async def lend(self, source: Source) -> None:
         """Begin to keep a source for those who know its name."""
-        self._lent[source.name] = SourceSupervisor(source, on_listing=_tell_nobody)
+        self._lent[source.name] = SourceSupervisor(source, on_listing=_tell_nobody, redact=self._redact)
 
     def take_back(self, name: str) -> SourceSupervisor | None:
         """Nobody needs a lent source any more: it is not lent from now on, and who takes it back closes it."""
@@ -433,14 +491,24 @@ class SourceRegistry:
             *(supervisor.close() for supervisor in (*self._supervisors.values(), *self._lent.values())),
         )
 
-    async def settled(self, *, within: float, kinds: Container[str] | None = None) -> None:
-        """Wait until every source (of these kinds) has come up or failed once, but no longer than `within` seconds."""
-        supervisors = [one for one in self._supervisors.values() if kinds is None or one.source.kind in kinds]
+    async def settled(
+        self, *, within: float, kinds: Container[str] | None = None, names: Container[str] | None = None
+    ) -> bool:
+        """Wait until every source (of these kinds or names) has come up or failed once, at most `within` seconds.
+
+        False: one of them has done neither.
+        """
+        supervisors = [
+            one
+            for one in self._supervisors.values()
+            if (kinds is None or one.source.kind in kinds) and (names is None or one.source.name in names)
+        ]
         waits = [asyncio.ensure_future(supervisor.settled.wait()) for supervisor in supervisors]
         if waits:
             _, late = await asyncio.wait(waits, timeout=within)
             for wait in late:
                 wait.cancel()
+        return all(supervisor.settled.is_set() for supervisor in supervisors)
 
     def listings(self) -> list[tuple[str, Listing]]:
         return [(name, supervisor.listing) for name, supervisor in self._supervisors.items()]
@@ -548,7 +616,8 @@ def _tell_nobody() -> None:
     return
 
 
-def _sentence(fault: Exception) -> str:
+def sentence_of(fault: Exception) -> str:
+    """What went wrong, for people."""
     if isinstance(fault, TimeoutError) and not str(fault):
         return f"It did not answer within {OPEN_SECONDS:g} s."
     text = str(fault) or type(fault).__name__

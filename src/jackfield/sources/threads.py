@@ -44,6 +44,11 @@ class Threads:
         self._worker().jobs.put(_Job(context, job, loop, future))
         return future
 
+    def open(self) -> None:
+        """Keep threads for later jobs, also after it was closed."""
+        with self._lock:
+            self._closed = False
+
     def close(self) -> None:
         """Let idle threads go now and busy ones when their job ends. Waits for none."""
         with self._lock:

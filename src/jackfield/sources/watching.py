@@ -110,6 +110,8 @@ class Watch:
         self._following: list[tuple[threading.Event, asyncio.Future[None]]] = []
 
     def open(self) -> None:
+        """Begin, also again after it was closed."""
+        self._stop = asyncio.Event()
         self._sweeping = asyncio.create_task(self._sweep(), name="jackfield-watch")
 
     def seen(self, stamp: Stamp) -> None:

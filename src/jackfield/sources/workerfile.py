@@ -52,7 +52,9 @@ class WorkerFile:
             label=label,
             script=ToolScript(path.stem, text, wheels),
             sequential=sequential,
-            command=partial(_command, mode="script" if sequential else "serve", folder=path.parent, options=options),
+            command=partial(
+                worker_command, mode="script" if sequential else "serve", folder=path.parent, options=options
+            ),
             env=worker_environment(os.environ, options.env),
             cwd=path.parent,
             options=options,
@@ -134,7 +136,8 @@ def worker_environment(ours: Mapping[str, str], named: Mapping[str, str]) -> dic
     return {name: ours[name] for name in INHERITED if name in ours} | dict(named)
 
 
-def _command(environment: Environment, *, mode: str, folder: Path, options: WorkerOptions) -> list[str]:
+def worker_command(environment: Environment, *, mode: str, folder: Path, options: WorkerOptions) -> list[str]:
+    """How a worker of a file in this environment is started."""
     given = json.dumps({"threads": options.threads, "folder": str(folder)})
     return [environment.python, str(SDK), mode, environment.file, "--options", given]
 

@@ -20,6 +20,7 @@ from jackfield.model.space import SYSTEM, Sender, Space, SpaceMessage
 from jackfield.settings.types import AgentSettings
 from jackfield.spaces import exchanges
 from jackfield.spaces import transactions as space_tx
+from jackfield.spaces.edits_api import own_routes
 from jackfield.spaces.permissions import AgentRights, agents_of, kind_of, no_such_space, speaker, visible_space, voice
 from jackfield.spaces.records import (
     MemberBody,
@@ -413,6 +414,7 @@ def routes(spaces: SpaceService, *, store: Store, rights: AgentRights) -> list[R
             responses={200: ResponseSpec(description="How far that is now", type=ReadRecord)},
             errors=(404,),
         ),
+        *own_routes(store=store, rights=rights),
     )
     both: list[Route] = []
     for route in own:

@@ -207,3 +207,18 @@ DELETE FROM space_messages WHERE id IN (
         AND space_messages.created_at < :before
     LIMIT :limit)
 RETURNING id
+
+-- name: message_to_edit
+SELECT space_messages.*, clock_ms() AS now FROM space_messages WHERE id = :message_id
+
+-- name: edit_space_message
+-- `earlier` is a JSON list of what it said before, the oldest first.
+UPDATE space_messages SET content = :content, earlier = :earlier, edited_at = clock_ms()
+WHERE id = :message_id AND space_id = :space_id
+RETURNING *
+
+-- name: unread_of_message
+SELECT agent, data FROM inbox WHERE event_id = :message_id AND status = 'pending' ORDER BY agent
+
+-- name: change_unread
+UPDATE inbox SET data = :data WHERE agent = :agent AND event_id = :message_id AND status = 'pending'

@@ -6,7 +6,7 @@ Above: `spaces.py`, `space_members.py`, `space_messages.py`. Below: `model/space
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
@@ -138,6 +138,8 @@ class MessageRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     seq: int
     run_id: str | None
     created_at: Time
+    edited_at: Time | UnsetType = UNSET
+    """When its author changed it last; left out where nobody has."""
 
 
 class OneMessage(Struct, frozen=True, kw_only=True):
@@ -170,6 +172,32 @@ class MessageBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         ]
         | None
     ) = None
+
+
+class EditBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a message says from now on."""
+
+    content: Annotated[str, Meta(min_length=1, max_length=LONGEST_MESSAGE)]
+
+
+class EarlierText(Struct, frozen=True, kw_only=True):
+    """What a message said before."""
+
+    content: str
+    until: Time
+
+
+class EarlierTexts(Struct, frozen=True, kw_only=True):
+    """What a message said before it was edited, the oldest first."""
+
+    earlier: list[EarlierText]
+
+
+class ToldAgain(Struct, frozen=True, kw_only=True):
+    """The agents that find the message in their inboxes once more."""
+
+    success: Literal[True] = True
+    agents: list[str]
 
 
 class MessagesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -246,4 +274,5 @@ def message_record(message: SpaceMessage) -> MessageRecord:
         seq=message.seq,
         run_id=message.run_id,
         created_at=iso_time(message.created_at),
+        edited_at=UNSET if message.edited_at is None else iso_time(message.edited_at),
     )

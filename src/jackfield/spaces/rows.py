@@ -75,6 +75,7 @@ def message_from(row: Row) -> SpaceMessage:
         metadata=_raw(row["metadata"]),
         run_id=row["run_id"],
         created_at=row["created_at"],
+        edited_at=row["edited_at"],
     )
 
 

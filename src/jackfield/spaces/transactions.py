@@ -119,10 +119,10 @@ def members_around(space_ids: Iterable[str], *, besides: str, most: int) -> Scri
 
 def add_event(space_id: str, type: str, data: Mapping[str, Any]) -> Script[int | None]:  # noqa: A002 - the field's name
     """One durable event, with the space's next number. None: no such space."""
-    space = yield from _next(space_id)
+    space = yield from take_seq(space_id)
     if space is None:
         return None
-    yield from _insert_event(space_id, space["last_seq"], type, data)
+    yield from insert_event(space_id, space["last_seq"], type, data)
     return int(space["last_seq"])
 
 
@@ -152,7 +152,7 @@ def update_space(
     if row is None:
         return None
     data = {"name": row["name"], "description": row["description"], "metadata": Raw(row["metadata"].encode())}
-    yield from _insert_event(space_id, row["last_seq"], "space.updated", data)
+    yield from insert_event(space_id, row["last_seq"], "space.updated", data)
     return space_from(row)
 
 
@@ -167,7 +167,7 @@ def delete_space(space_id: str) -> Script[bool]:
 
 def put_member(space_id: str, *, entity_id: str, kind: Literal["person", "agent"], name: str) -> Script[Member | None]:
     """Somebody joins, or is known by another name from now on. None: no such space."""
-    space = yield from _next(space_id)
+    space = yield from take_seq(space_id)
     if space is None:
         return None
     who = {"space_id": space_id, "entity_id": entity_id}
@@ -177,13 +177,13 @@ def put_member(space_id: str, *, entity_id: str, kind: Literal["person", "agent"
         yield "give_seq_back", {"space_id": space_id}
     else:
         data = {"entityId": entity_id, "kind": kind, "name": name}
-        yield from _insert_event(space_id, space["last_seq"], "member.joined", data)
+        yield from insert_event(space_id, space["last_seq"], "member.joined", data)
     return member_from(row)
 
 
 def remove_member(space_id: str, entity_id: str) -> Script[bool]:
     """Somebody leaves for good. False: was not there."""
-    space = yield from _next(space_id)
+    space = yield from take_seq(space_id)
     if space is None:
         return False
     gone = yield "delete_member", {"space_id": space_id, "entity_id": entity_id}
@@ -191,7 +191,7 @@ def remove_member(space_id: str, entity_id: str) -> Script[bool]:
         yield "give_seq_back", {"space_id": space_id}
         return False
     data = {"entityId": entity_id, "kind": gone[0]["kind"], "name": gone[0]["name"]}
-    yield from _insert_event(space_id, space["last_seq"], "member.left", data)
+    yield from insert_event(space_id, space["last_seq"], "member.left", data)
     yield "delete_space_read", {"space_id": space_id, "entity_id": entity_id}
     for row in (yield "presence_of_agent", {"space_id": space_id, "agent": entity_id}):
         yield from leave(space_id, run_id=row["run_id"])
@@ -225,7 +225,7 @@ def post(
     """
     if ":" in message_id:  # the ids of other inbox events have one, and a message must not take theirs
         raise BadRequest(f"A message's id has no colon, and '{message_id}' has one. Choose another.", param="id")
-    space = yield from _next(space_id)
+    space = yield from take_seq(space_id)
     if space is None:
         return None
     values = {
@@ -247,9 +247,9 @@ def post(
         return (yield from _posted_before(message_id, space_id, sender))
     message = message_from(rows[0])
     data = {"message": message_fields(message)}
-    yield from _insert_event(space_id, message.seq, "space.message", _of_stream(stream_id) | data)
+    yield from insert_event(space_id, message.seq, "space.message", _of_stream(stream_id) | data)
     if wakes_agents:
-        yield from _tell_agents(message, space_name=space["name"], hops=hops)
+        yield from tell_agents(message, space_name=space["name"], hops=hops)
     return message
 
 
@@ -260,7 +260,8 @@ def _posted_before(message_id: str, space_id: str, sender: Sender) -> Script[Spa
     return message_from(row)
 
 
-def _tell_agents(message: SpaceMessage, *, space_name: str, hops: int) -> Script[None]:
+def tell_agents(message: SpaceMessage, *, space_name: str, hops: int, event_id: str | None = None) -> Script[list[str]]:
+    """Put the message into the inboxes of the space's agents, but for its sender's; which those are."""
     data = {
         "spaceId": message.space_id,
         "spaceName": space_name,
@@ -272,8 +273,10 @@ def _tell_agents(message: SpaceMessage, *, space_name: str, hops: int) -> Script
         "hops": hops,
     }
     where = {"space_id": message.space_id, "sender": message.entity_id}
-    for row in (yield "tell_agents", where | {"event_id": message.id, "data": json_text(data)}):
+    rows = yield "tell_agents", where | {"event_id": event_id or message.id, "data": json_text(data)}
+    for row in rows:
         yield wake(INBOX_TOPIC + row["agent"])
+    return [row["agent"] for row in rows]
 
 
 def get_message(message_id: str) -> Script[SpaceMessage | None]:
@@ -330,12 +333,12 @@ def begin_showing(cycle: Cycle, *, call_id: str, space_id: str, tool: str, agent
     if not (yield "hold_cycle", {"cycle_id": cycle.id, "epoch": cycle.epoch}):
         return False
     shown = ShownCall(call_id=call_id, tool=tool, run_id=cycle.id, agent=cycle.agent, args=Raw(b"{}"), status="running")
-    space = yield from _next(space_id)
+    space = yield from take_seq(space_id)
     if space is None:
         return True
     sender = {"entity_id": cycle.agent, "sender_name": agent_name, "sender_type": "agent", "begun_by": cycle.id}
     if (yield "insert_space_message", _message_of(shown, space_id, space["last_seq"]) | sender):
-        yield from _insert_event(space_id, space["last_seq"], "tool.started", shown.event)
+        yield from insert_event(space_id, space["last_seq"], "tool.started", shown.event)
     else:
         yield "give_seq_back", {"space_id": space_id}
     return True
@@ -343,7 +346,7 @@ def begin_showing(cycle: Cycle, *, call_id: str, space_id: str, tool: str, agent
 
 def show_call(call: Call, *, status: Literal["running", "requires_action"]) -> Script[None]:
     """A visible call with all its arguments, where it is now: its message is there, or is changed to that."""
-    space = None if call.space_id is None else (yield from _next(call.space_id))
+    space = None if call.space_id is None else (yield from take_seq(call.space_id))
     if call.space_id is None or space is None:
         return
     space_id, shown = call.space_id, shown_call(call, status)
@@ -351,8 +354,8 @@ def show_call(call: Call, *, status: Literal["running", "requires_action"]) -> S
     sender = {"entity_id": call.agent or call.principal, "sender_name": None, "sender_type": sender_type}
     rows = yield "insert_space_message", _message_of(shown, space_id, space["last_seq"]) | sender | {"begun_by": None}
     if rows:
-        yield from _insert_event(space_id, space["last_seq"], "tool.started", shown.event)
-        space = yield from _next(space_id)
+        yield from insert_event(space_id, space["last_seq"], "tool.started", shown.event)
+        space = yield from take_seq(space_id)
         assert space is not None
     else:
         rows = yield "change_space_message", shown.values | {"space_id": space_id}
@@ -360,7 +363,7 @@ def show_call(call: Call, *, status: Literal["running", "requires_action"]) -> S
         yield "give_seq_back", {"space_id": space_id}
         return
     data = {"streamId": call.id, "message": message_fields(message_from(rows[0]))}
-    yield from _insert_event(space_id, space["last_seq"], "space.message", data)
+    yield from insert_event(space_id, space["last_seq"], "space.message", data)
 
 
 def status_shown(call: Call) -> Literal["running", "requires_action"]:
@@ -407,7 +410,7 @@ def drop_unshown_of(cycle: Cycle) -> Script[bool]:
 
 
 def _end_showing(shown: ShownCall, space_id: str) -> Script[None]:
-    space = yield from _next(space_id)
+    space = yield from take_seq(space_id)
     if space is None:
         return
     yield "change_space_message", shown.values | {"space_id": space_id}
@@ -415,32 +418,32 @@ def _end_showing(shown: ShownCall, space_id: str) -> Script[None]:
         end, said = "tool.done", {"result": shown.result}
     else:
         end, said = "tool.error", {"error": shown.error}
-    yield from _insert_event(space_id, space["last_seq"], end, shown.event | said)
+    yield from insert_event(space_id, space["last_seq"], end, shown.event | said)
 
 
 def arrive(space_id: str, *, agent: str, run_id: str, agent_name: str | None = None) -> Script[None]:
     """An agent that is a member is at work in a space, from now on; once for each run."""
-    space = yield from _next(space_id)
+    space = yield from take_seq(space_id)
     if space is None:
         return
     values = {"space_id": space_id, "agent": agent, "run_id": run_id, "agent_name": agent_name}
     rows = yield "insert_presence", values
     if rows:
         data = {"agentEntityId": agent, "agentName": rows[0]["agent_name"], "runId": run_id}
-        yield from _insert_event(space_id, space["last_seq"], "agent.active", data)
+        yield from insert_event(space_id, space["last_seq"], "agent.active", data)
     else:
         yield "give_seq_back", {"space_id": space_id}
 
 
 def leave(space_id: str, *, run_id: str) -> Script[None]:
     """The agent that was there in this run is at work there no longer."""
-    space = yield from _next(space_id)
+    space = yield from take_seq(space_id)
     if space is None:
         return
     rows = yield "end_presence", {"space_id": space_id, "run_id": run_id}
     if rows:
         data = {"agentEntityId": rows[0]["agent"], "agentName": rows[0]["agent_name"], "runId": run_id}
-        yield from _insert_event(space_id, space["last_seq"], "agent.inactive", data)
+        yield from insert_event(space_id, space["last_seq"], "agent.inactive", data)
     else:
         yield "give_seq_back", {"space_id": space_id}
 
@@ -474,12 +477,12 @@ def live_in(space_id: str) -> Script[list[LiveStream]]:
     return [live_from(row) for row in rows]
 
 
-def _next(space_id: str) -> Script[Row | None]:
+def take_seq(space_id: str) -> Script[Row | None]:
     """The space's next number, and with it the space's row until the commit. None: no such space."""
     return (yield from one("next_seq", space_id=space_id))
 
 
-def _insert_event(space_id: str, seq: int, type: str, data: Mapping[str, Any]) -> Script[None]:  # noqa: A002 - as above
+def insert_event(space_id: str, seq: int, type: str, data: Mapping[str, Any]) -> Script[None]:  # noqa: A002 - as above
     yield "insert_space_event", {"space_id": space_id, "seq": seq, "type": type, "data": json_text(data)}
     yield wake(SPACE_TOPIC + space_id)
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import asyncpg
 
 from jackfield.errors import ConfigError, Unavailable
+from jackfield.model.text import counted
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.store.scripts import load_migrations
 
@@ -39,6 +40,8 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
 """
 MIGRATION_LOCK = 0x6A61636B
 MIGRATION_SECONDS = 600.0
+LOOK_SECONDS = 0.5
+RUNNING = f"SELECT id, alive_until FROM gateways WHERE dead = 0 AND alive_until > {WORDS['clock_ms()']}"  # noqa: S608
 CONNECT_SECONDS = 5.0
 STATEMENT_SECONDS = 30.0
 PATIENCE_SECONDS = 2.0
@@ -90,7 +93,7 @@ class Server:
             raise self.unusable(fault) from None
         try:
             await self._check(connection)
-            async with connection.transaction():
+            async with connection.transaction(isolation="read_committed"):
                 await migrate(connection, f"'{self.database}' at {self.host}")
             schema = await connection.fetchval("SELECT current_schema()::regnamespace::oid")
         except FAULTS as fault:
@@ -233,11 +236,35 @@ async def migrate(connection: "Connection", name: str) -> None:
             f"The database {name} belongs to a newer Jackfield (schema {present}, this one knows "
             f"{migrations[-1].number}). Install that one, or name another database in [store] url."
         )
+    if 0 < present < migrations[-1].number:
+        await _wait_for_older(connection, name, f"(schema {present}, this one needs {migrations[-1].number})")
     for migration in migrations:
         if migration.number > present:
             await connection.execute(migration.sql, timeout=MIGRATION_SECONDS)
             row = (migration.number, migration.name)
             await connection.execute("INSERT INTO schema_version (number, name) VALUES ($1, $2)", *row)
+
+
+async def _wait_for_older(connection: "Connection", name: str, numbers: str) -> None:
+    """See to it that no older gateway runs on the schema that is about to change.
+
+    One that was killed counts as running until its lease is over, which is waited for; one that beats does run.
+    """
+    running = first = await _running(connection)
+    while running:
+        if not running.items() <= first.items():
+            raise ConfigError(
+                f"The database {name} is in use by {counted(len(running), 'gateway')} of an older Jackfield "
+                f"{numbers}. Nothing was changed. Stop the older ones first, then start this one; calls that wait are "
+                "kept."
+            )
+        await asyncio.sleep(LOOK_SECONDS)
+        running = await _running(connection)
+
+
+async def _running(connection: "Connection") -> dict[str, int]:
+    """The gateways whose lease is not over, and when it will be."""
+    return {row["id"]: row["alive_until"] for row in await connection.fetch(RUNNING)}
 
 
 async def _set_up(connection: "Connection") -> None:

@@ -32,6 +32,8 @@ PACKAGES = (
     "identity.oauth",
     "connections",
     "notify",
+    "overview",
+    "llm",
 )
 """Those with named statements, each in its `queries.sql`."""
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
@@ -58,6 +58,8 @@ IDLE_SECONDS = 0.5
 CHECKPOINT_WAITS_MS = 200
 """How long emptying the log waits for readers; while it does, nothing is written."""
 BUSY_TIMEOUT_MS = 5000
+WIDE = 16
+"""Columns of a row from which on it is worth a dictionary."""
 SETUP = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -261,11 +263,19 @@ def run_script(
                 continue
             statement = known[wanted] if isinstance(wanted, str) else make_statement(wanted.name, wanted.text, "?")
             cursor = connection.execute(statement.sql, [values[key] for key in statement.parameters])
-            rows: Sequence[Row] = cursor.fetchall()
+            rows: Sequence[Row] = _by_name(cursor.fetchall())
             wanted, values = steps.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def _by_name(rows: list[sqlite3.Row]) -> Sequence[Row]:
+    """`sqlite3.Row` looks for a name among all columns, one after another: too long for a call's sixty."""
+    if not rows or len(rows[0]) < WIDE:
+        return cast("Sequence[Row]", rows)
+    names = rows[0].keys()
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def commit_batch(connection: sqlite3.Connection, batch: list[_Job], known: dict[str, Statement]) -> list[_Result]:

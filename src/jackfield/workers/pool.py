@@ -124,12 +124,16 @@ class WorkerPool:
     async def warm(self) -> None:
         """Start the first worker before the first call. A failure is logged, and the first call tries again."""
         try:
-            await self._start(await self._environment(lambda _: None))
+            await self.start_first()
         except JackfieldError as fault:
             self._record.error = fault.message
             logger.warning(
                 "the worker of %s could not be started ahead of its first call: %s", self._record.name, fault
             )
+
+    async def start_first(self) -> None:
+        """Start the first worker now. Raises what it fails with."""
+        await self._start(await self._environment(lambda _: None))
 
     def drop(self) -> None:
         """The file has changed or is gone. Running calls finish on these workers."""
@@ -176,6 +180,8 @@ class WorkerPool:
             return await self._start(await self._environment(call.on_install))
 
     async def _environment(self, on_line: Callable[[str], None]) -> Environment:
+        if self.spec.environment is not None:
+            return self.spec.environment
         self._installing += 1
         try:
             return await self._environments.ready(

@@ -78,6 +78,8 @@ class FileSpec(Struct, frozen=True, kw_only=True):
     options: WorkerOptions
     readable: tuple[Path, ...] = ()
     """What it sees in a sandbox besides its environment, its text and `cwd`."""
+    environment: Environment | None = None
+    """Where it runs, if nothing has to be installed for it."""
 
     @property
     def name(self) -> str:

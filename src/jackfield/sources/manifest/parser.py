@@ -37,7 +37,8 @@ MAJOR = 1
 MAX_ABOUT = 1_000
 MAX_ORDER = 1e9
 """The largest `display_order` of a category; JSON has numbers that are no floats."""
-_METADATA = frozenset(Metadata.__struct_fields__)
+_METADATA = frozenset(Metadata.__struct_fields__) - {"verify"}
+"""A service does not name a tool that is called in the name of its callers."""
 _COSTS = frozenset(cost.value for cost in CostEstimate)
 _VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9}){0,2}", re.ASCII)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

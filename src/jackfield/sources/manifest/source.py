@@ -14,16 +14,17 @@ from msgspec import Raw
 
 from jackfield.errors import JackfieldError, SourceUnavailable
 from jackfield.model.call import Done, Failed, Outcome
+from jackfield.model.redaction import SecretForms
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.model.trace_context import CANCELS_HEADER, CLUSTER_HEADER, MOST_HOPS
-from jackfield.outgoing import Outgoing, OutgoingError, OutgoingResponse, StreamedResponse
+from jackfield.outgoing import Outgoing, OutgoingError, OutgoingResponse, StreamedResponse, with_answer
 from jackfield.protocol.backoff import RetryDelays
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.base import Begun, Invocation, Listing, Look, SourceContext
 from jackfield.sources.foreign import ListingRules
 from jackfield.sources.manifest.client import ServiceClient
 from jackfield.sources.manifest.options import CACHE_TTL, ManifestOptions, parse_options
-from jackfield.sources.manifest.parser import ServiceManifest, manifest_of
+from jackfield.sources.manifest.parser import BadManifest, ServiceManifest, manifest_of
 from jackfield.sources.manifest.responses import begun_of
 
 PATH = "/api/v1/tools"
@@ -62,6 +63,7 @@ class ManifestFetcher:
         """`due` is called when the manifest has expired, from the event loop."""
         self._options = options
         self._rules = rules
+        self._redact = SecretForms(word for value in options.headers.values() for word in (value, *value.split())).text
         self._outgoing = outgoing
         self._due = due
         self._timer: asyncio.TimerHandle | None = None
@@ -132,10 +134,14 @@ class ManifestFetcher:
 
     async def _read(self, response: OutgoingResponse) -> ServiceManifest:
         if response.status != HTTPStatus.OK:
-            raise ServiceDown(_why(response.status, self._options.at(PATH)))
-        if len(response.content) <= PARSE_IN_THREAD:
-            return manifest_of(response.content, self._rules)
-        return await asyncio.to_thread(manifest_of, response.content, self._rules)
+            fault = ServiceDown(_why(response.status, self._options.at(PATH)))
+            raise with_answer(fault, response.content, redact=self._redact)
+        try:
+            if len(response.content) <= PARSE_IN_THREAD:
+                return manifest_of(response.content, self._rules)
+            return await asyncio.to_thread(manifest_of, response.content, self._rules)
+        except BadManifest as fault:
+            raise with_answer(fault, response.content, redact=self._redact) from None
 
     def _is_older(self, manifest: ServiceManifest) -> bool:
         held, now = self.held.generated_at, manifest.generated_at

@@ -18,6 +18,7 @@ from jackfield.outgoing import (
     OutgoingError,
     OutgoingRefused,
     StreamedResponse,
+    with_answer,
 )
 from jackfield.protocol import jsonrpc
 from jackfield.protocol.jsonrpc import INVALID_REQUEST, RpcError, RpcMessage
@@ -25,7 +26,14 @@ from jackfield.protocol.mcp import INITIALIZE, SESSION_HEADER, VERSION_HEADER
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.authorization import Authorization
 from jackfield.sources.mcp.duplex import HANDSHAKES, TELL_SECONDS, BackgroundTasks, cancellation
-from jackfield.sources.mcp.http_requests import EVENT_STREAM, FORGOTTEN, HttpTransport, messages_of, stream_messages
+from jackfield.sources.mcp.http_requests import (
+    EVENT_STREAM,
+    FORGOTTEN,
+    HttpTransport,
+    body_of,
+    messages_in,
+    stream_messages,
+)
 from jackfield.sources.mcp.transport import (
     LoginRequired,
     McpClientError,
@@ -148,21 +156,25 @@ class StreamableHttpTransport(HttpTransport):
         status = response.status
         if status == HTTPStatus.NOT_FOUND and self._session is not None:
             raise SessionLost(FORGOTTEN)
-        for message in await messages_of(response):
+        body = await body_of(response)
+        for message in messages_in(body):
             if message.error is not UNSET and self._session is not None and "session" in message.error.message.lower():
                 raise SessionLost(FORGOTTEN)  # some servers say it with 400
             if message.is_response:
                 message.unwrap()
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise UpstreamLost(f"The server answered HTTP {status}.")
-        raise RpcError(INVALID_REQUEST, f"The server answered HTTP {status}.", {"status": status})
+            raise with_answer(UpstreamLost(f"The server answered HTTP {status}."), body, redact=self._redact)
+        fault = RpcError(INVALID_REQUEST, f"The server answered HTTP {status}.", {"status": status})
+        raise with_answer(fault, body, redact=self._redact)
 
     async def _result_in_body(self, response: StreamedResponse, number: int) -> Raw:
-        for message in await messages_of(response):
+        body = await body_of(response)
+        for message in messages_in(body):
             if message.id == number and message.method is None:
                 return message.unwrap()
             self._dispatch(message, during=number)
-        raise RpcError(INVALID_REQUEST, f"The server answered HTTP {response.status} without a result.")
+        fault = RpcError(INVALID_REQUEST, f"The server answered HTTP {response.status} without a result.")
+        raise with_answer(fault, body, redact=self._redact)
 
     async def _result_in_stream(self, response: StreamedResponse, number: int) -> Raw:
         """Read events until the result comes. A stream that ends before is resumed where the server allows it."""

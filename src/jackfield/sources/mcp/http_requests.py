@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import aclosing
 
 from jackfield.errors import LoginNeeded, SourceUnavailable
+from jackfield.model.redaction import SecretForms
 from jackfield.outgoing import (
     Outgoing,
     OutgoingBadAnswer,
@@ -49,6 +50,7 @@ class HttpTransport:
         self._log = logging.getLogger(f"jackfield.mcp.{name}")
         self._url = url
         self._headers = {header.lower(): value for header, value in headers.items()}
+        self._redact = SecretForms(word for value in headers.values() for word in (value, *value.split())).text
         self._outgoing = outgoing
         self._named_by = named_by
         self._listener = listener
@@ -91,14 +93,18 @@ class HttpTransport:
             raise UpstreamLost(fault.message) from None
 
 
-async def messages_of(response: StreamedResponse) -> list[RpcMessage]:
-    """The messages in a whole body; none where it has none."""
+async def body_of(response: StreamedResponse) -> bytes:
+    """The whole body."""
     try:
-        body = await response.read(MAX_MESSAGE)
+        return await response.read(MAX_MESSAGE)
     except OutgoingBadAnswer:
         raise UpstreamLost(f"The server answered with more than the {MAX_MESSAGE:,} bytes allowed.") from None
     except OutgoingError as fault:
         raise UpstreamLost(fault.message) from None
+
+
+def messages_in(body: bytes) -> list[RpcMessage]:
+    """The messages in a whole body; none where it has none."""
     try:
         return jsonrpc.parse(body) if body else []
     except NotAMessage:

@@ -9,13 +9,13 @@ from urllib.parse import urljoin
 
 from msgspec import Raw
 
-from jackfield.outgoing import Outgoing, OutgoingBadUrl, StreamedResponse
+from jackfield.outgoing import Outgoing, OutgoingBadUrl, StreamedResponse, with_answer
 from jackfield.outgoing.urls import named_origin
 from jackfield.protocol.mcp import VERSION_HEADER
 from jackfield.protocol.sse import EventParser
 from jackfield.sources.authorization import Authorization
 from jackfield.sources.mcp.duplex import DuplexRequests
-from jackfield.sources.mcp.http_requests import EVENT_STREAM, FORGOTTEN, HttpTransport, events_of
+from jackfield.sources.mcp.http_requests import EVENT_STREAM, FORGOTTEN, HttpTransport, body_of, events_of
 from jackfield.sources.mcp.transport import SessionLost, TransportListener, UpstreamLost
 
 
@@ -51,11 +51,13 @@ class SseTransport(HttpTransport):
     async def open(self) -> None:
         response = await self._send("GET", self._url, {"accept": EVENT_STREAM})
         if response.status != HTTPStatus.OK:
+            body = await body_of(response)
             await response.aclose()
-            raise UpstreamLost(
+            fault = UpstreamLost(
                 f"The server answered HTTP {response.status} where a stream was expected. "
                 'If it is a newer server, set transport = "http".'
             )
+            raise with_answer(fault, body, redact=self._redact)
         endpoint = asyncio.get_running_loop().create_future()
         self._reading = asyncio.create_task(self._read(response, endpoint), name=f"mcp stream of {self._url}")
         self._endpoint = await endpoint

@@ -192,5 +192,5 @@ def credentials_of(auth: Auth | None, headers: dict[str, str]) -> Credentials:
 
 
 def _made(headers: dict[str, str], *, params: tuple[tuple[str, str], ...] = (), secrets: list[str]) -> Credentials:
-    others = (value for value in headers.values() if len(value) >= SHORTEST_HEADER)
+    others = (word for value in headers.values() for word in (value, *value.split()) if len(word) >= SHORTEST_HEADER)
     return Credentials(headers=headers, params=params, secrets=SecretForms((*secrets, *others)))

@@ -30,6 +30,7 @@ from jackfield.outgoing import (
     OutgoingResponse,
     OutgoingTimedOut,
     OutgoingUnreachable,
+    with_answer,
 )
 from jackfield.outgoing.urls import named_origin
 from jackfield.sources.authorization import (
@@ -286,7 +287,12 @@ class OpenApiSource:
         self._checked = stamp
         if content is None and self._listed is not None:
             return self._listed
-        offer = await self._offered_in(content or b"")
+        try:
+            offer = await self._offered_in(content or b"")
+        except Unreadable as fault:
+            if self._file is None:
+                with_answer(fault, content or b"", redact=self._credentials.text)
+            raise
         self._stamp = stamp
         return offer
 
@@ -329,7 +335,8 @@ class OpenApiSource:
         if answer.status == NOT_MODIFIED:
             return None, known
         if answer.status != OK:
-            raise Unreadable(f"cannot be fetched: the server responded with HTTP {answer.status}.")
+            fault = Unreadable(f"cannot be fetched: the server responded with HTTP {answer.status}.")
+            raise with_answer(fault, answer.content, redact=self._credentials.text)
         return answer.content, _Stamp(answer.headers.get("etag"), answer.headers.get("last-modified"))
 
     async def _fetched_with_login(

@@ -4,6 +4,7 @@ Above: `sources/files.py`. Below: the rest of this package.
 """
 
 import ast
+import traceback
 from typing import Any
 
 from msgspec import Struct
@@ -41,6 +42,8 @@ class FileReading(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
     is_broken: bool = False
     """The whole file cannot be read."""
+    trace: str | None = None
+    """The syntax error as Python shows it, with the line."""
     script: Header | None = None
     """Its PEP 723 block: it runs in a worker process of its own."""
     runs_as_script: bool = False
@@ -63,11 +66,17 @@ def read_file(text: str, *, label: str) -> FileReading:
         tree = parse_module(text)
     except SyntaxError as error:
         said = f"{label}, line {error.lineno or 1}: {error.msg}. Correct it; until then the file offers no tools."
-        return FileReading(faults=(said,), is_broken=True)
+        return FileReading(faults=(said,), is_broken=True, trace=_shown(error, label=label))
     except (ValueError, RecursionError, MemoryError) as error:
         fault = f"{label}, line 1: this is not Python text ({error}). Correct the file."
         return FileReading(faults=(fault,), is_broken=True)
     return _read_tree(tree, label, header)
+
+
+def _shown(error: SyntaxError, *, label: str) -> str:
+    """As Python shows it: file and line, the line itself, and where in it the error is."""
+    error.filename = label
+    return "".join(traceback.format_exception_only(error)).rstrip()
 
 
 def _read_tree(tree: ast.Module, label: str, header: Header | None) -> FileReading:

@@ -60,6 +60,7 @@ class SkillsSource:
         self._files: dict[str, tuple[Skill, SkillFile]] = {}
 
     async def open(self) -> None:
+        self._threads.open()
         self._watch.open()
 
     async def refresh(self) -> Listing:

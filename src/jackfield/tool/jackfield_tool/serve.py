@@ -56,12 +56,24 @@ def _serve(path: str, options: dict[str, Any]) -> None:
         dispatcher.namespace = _import_file(path, options).__dict__
     except BaseException as error:  # noqa: BLE001 - the border to a tool file
         write_traceback(f"{pathlib.PurePath(path).name} could not be loaded", error)
-        channel.send_now(f'{{"ready":false,"error":{json_string(describe_error(error))}}}\n'.encode())
+        channel.send_now(f'{{"ready":false,"error":{json_string(_load_error(error, path))}}}\n'.encode())
         os._exit(1)
     gc.freeze()
     channel.send(f'{{"ready":true,"protocol":{PROTOCOL},"pid":{os.getpid()}}}\n'.encode())
     channel.open(dispatcher.handle, exit_now)
     _run_forever(dispatcher)
+
+
+def _load_error(error: BaseException, path: str) -> str:
+    """What went wrong while the file was loaded, and in which of its lines."""
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == path else line
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename == path:
+        line = error.lineno
+    said = describe_error(error)
+    return said if line is None else f"line {line}: {said}"
 
 
 def _serve_namespace(namespace: dict[str, Any]) -> None:

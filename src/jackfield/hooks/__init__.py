@@ -1,0 +1,1 @@
+"""Hooks: the operator's own code before and after calls."""
