@@ -1,17 +1,26 @@
 import { useMemo } from "react";
-import useSWR, { type SWRResponse } from "swr";
+import useSWR, { mutate, type SWRConfiguration, type SWRResponse } from "swr";
 import { Client, GatewayError } from "@jackfield/react";
+import { connection } from "./connection";
 
 export const client = new Client();
 
 /** GETs a path, with a cache: shows the last known data at once and revalidates in the background. */
-export function useData<T>(path: string | null, options: { every?: number } = {}): SWRResponse<T, GatewayError> {
+export function useData<T>(path: string | null, options: { every?: number; once?: boolean } = {}): SWRResponse<T, GatewayError> {
+  const again = options.once !== true;
   return useSWR<T, GatewayError>(path, (where: string) => client.get<T>(where), {
+    revalidateOnFocus: again,
+    revalidateOnReconnect: again,
+    revalidateIfStale: again,
     refreshInterval: options.every ?? 0,
     keepPreviousData: true,
-    shouldRetryOnError: (fault: GatewayError) => fault.status === 0 || fault.status >= 500,
+    shouldRetryOnError: (fault: GatewayError) => fault.status >= 500,
   });
 }
+
+/** While the gateway is away nothing is asked: what is shown stays, and the page says as of when it is. */
+export const AWAY: Pick<SWRConfiguration, "isPaused"> = { isPaused: () => connection.now().isAway };
+connection.onReturn(() => void mutate(() => true));
 
 export interface CallRecord {
   id: string;
@@ -39,6 +48,7 @@ export interface CallRecord {
   decided_by?: string | null;
   decided_at?: string | null;
   answered_by?: string | null;
+  verified_by?: string | null;
   /** Of a refused call: how often it was refused within a minute. */
   count?: number;
   waits_for?: "question" | null;
@@ -48,6 +58,17 @@ export interface CallRecord {
   login_url?: string | null;
   /** Traceback of a tool file; only in the record of a single call, for administrators. */
   trace?: string | null;
+  kind?: "tool" | "resource" | "prompt";
+  tool_version?: string;
+  attempt?: number;
+  trace_id?: string | null;
+  /** The call that was made again with this one. */
+  replay_of?: string | null;
+  hooks?: { name: string; on: string; decision: string; reason: string | null; ms: number }[];
+  /** In brief lists: which of the arguments and the result are too long for them. */
+  left_out?: string[];
+  /** Only in the record of a single call: what happened to it, in its order. */
+  timeline?: { step: string; at: string | null; by: string | null; note: string | null }[];
 }
 
 export interface SourceStatus {
@@ -56,13 +77,21 @@ export interface SourceStatus {
   status: string;
   error: string | null;
   tools: number;
+  resources: number;
+  templates: number;
+  prompts: number;
+  faults?: string[];
+  /** Quarantined: what waits for a person to accept its new definition. */
+  held?: string[];
   doing?: string;
   stderr?: string[];
 }
 
+/** What `/readyz` says; `useConnection().ready` has the last answer, at most a few seconds old. */
 export interface Readiness {
   status: string;
   store: string;
+  version?: string;
   /** Not included for session keys. */
   sources?: SourceStatus[];
 }

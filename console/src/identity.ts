@@ -1,5 +1,6 @@
 import { createContext, useCallback, useContext, useEffect, useState } from "react";
 import { GatewayError } from "@jackfield/react";
+import { go } from "./address";
 import { client } from "./data";
 
 export interface Known {
@@ -18,7 +19,7 @@ export type Identity = Known | { is: "asking" } | { is: "unknown"; fault: string
 /** The one-time code of the printed link, removed from the address so that it is not kept in the history. */
 function takeCode(): string | null {
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
-  if (code !== null) history.replaceState(null, "", location.pathname);
+  if (code !== null) go("/", { replace: true });
   return code;
 }
 
@@ -33,7 +34,8 @@ export function useIdentity(): Identity {
       setIdentity({ is: "known", ...known, refresh });
     } catch (fault) {
       const refused = fault instanceof GatewayError && fault.status === 401 && code === null;
-      setIdentity({ is: "unknown", fault: refused ? null : (fault as Error).message, refresh });
+      const ended = (before: Identity): string | null => (before.is === "known" ? "You are signed out." : null);
+      setIdentity((before) => ({ is: "unknown", fault: refused ? ended(before) : (fault as Error).message, refresh }));
     }
   }, []);
   useEffect(() => void ask(), [ask]);

@@ -12,6 +12,8 @@ export interface WaitingList {
   error: string | null;
 }
 
+const HIDDEN_EVERY_MS = 15_000;
+
 /** All pending calls, with one shared subscription. */
 class Waiting {
   private list: WaitingList = { calls: [], byId: new Map(), forMe: 0, isKnown: false, error: null };
@@ -35,13 +37,21 @@ class Waiting {
   now = (): WaitingList => this.list;
 
   private begin(): () => void {
-    return follow(client, "/api/v1/calls/stream?status=pending", {
+    // The count in the title of a tab that nobody looks at: no stream is open there.
+    const isHidden = (): boolean => document.visibilityState === "hidden";
+    if (isHidden()) this.read();
+    const timer = setInterval(() => isHidden() && this.read(), HIDDEN_EVERY_MS);
+    const stop = follow(client, "/api/v1/calls/stream?status=pending", {
       onFrame: () => this.read(),
       onState: (state) => {
         if (state.is === "live") this.read();
         if (state.is === "refused") this.show({ ...this.list, isKnown: true, error: state.error.message });
       },
     });
+    return () => {
+      clearInterval(timer);
+      stop();
+    };
   }
 
   /** The stream only signals a change; the records have the data. */
@@ -54,7 +64,8 @@ class Waiting {
     while (this.isStale) {
       this.isStale = false;
       try {
-        const { calls } = await client.get<{ calls: CallRecord[] }>("/api/v1/calls?status=pending,pending_approval,pending_login,waiting&limit=500");
+        const found = await client.get<{ calls: CallRecord[] }>("/api/v1/calls?status=pending,pending_approval,pending_login,waiting&limit=500");
+        const calls = found.calls.filter((call) => !isProgram(call));
         calls.sort((one, other) => end(one) - end(other));
         const byId = new Map(calls.map((call) => [call.id, call]));
         this.show({ calls, byId, forMe: calls.filter(isMine).length, isKnown: true, error: null });
@@ -68,6 +79,11 @@ class Waiting {
     this.list = list;
     for (const listener of this.listeners) listener();
   }
+}
+
+/** A call that started a program waits for the program, whose own calls are in the list. */
+function isProgram({ source, status }: CallRecord): boolean {
+  return source === "programs" && (status === "pending" || status === "waiting");
 }
 
 /** The gateway includes the link to answer, approve or log in only for users who may. */

@@ -13,6 +13,7 @@ from jackfield.console.api import is_built
 from jackfield.model.space import Sender
 from jackfield.spaces import transactions as space_tx
 from jackfield.store import open_store
+from tests.console import operator_scene
 from tests.console.scene import ADMIN, CONFIG, FILES
 from tests.console.visitor import Visitor, chromium
 from tests.harness.process import RunningGateway, running_gateway
@@ -36,6 +37,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     seeding.start()
     seeding.join(60)
     with running_gateway(folder, CONFIG, files=FILES, env=ADMIN) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="package")
+def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    """A gateway with something to do for whoever runs it."""
+    folder = tmp_path_factory.mktemp("operated")
+    with running_gateway(folder, operator_scene.CONFIG, files=operator_scene.FILES, env=ADMIN) as gateway:
         yield gateway
 
 

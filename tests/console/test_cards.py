@@ -171,5 +171,5 @@ def test_the_search_of_the_tools_page_and_of_the_palette_finds_what_the_gateways
     page.get_by_label("Search tools").fill("nothing like it")
     expect(page.get_by_text("No tools match")).to_be_visible()
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox").fill("city")
+    page.get_by_role("dialog").get_by_role("combobox").fill("city")
     expect(page.get_by_role("option").filter(has_text="get_weather")).to_be_visible()

@@ -11,7 +11,8 @@ from tests.requirement import requirement
 from tests.waiting import eventually
 
 Visit = Callable[..., Visitor]
-PAGES = ("Spaces", "Tools", "Waiting", "Runs", "Agents")
+PAGES = ("Overview", "Calls", "Waiting", "Runs", "Spaces", "Agents", "Tools", "Sources", "Access", "Settings")
+KEYS = dict(zip("ocwrsatuxe", PAGES, strict=True))
 
 
 def tab_to(page: Page, name: str) -> None:
@@ -25,13 +26,22 @@ def tab_to(page: Page, name: str) -> None:
 
 
 @requirement("CON-console-pages")
-def test_every_page_is_reached_by_tab_and_by_the_palette(visit: Visit) -> None:
-    page = visit(HUSAM_KEY).go("/spaces")
-    expect(page.get_by_role("heading", name="Spaces", exact=True)).to_be_visible()
+def test_every_page_is_reached_by_tab_by_its_keys_and_by_the_palette(visit: Visit) -> None:
+    page = visit(HUSAM_KEY).go("/overview")
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
     for name in PAGES[1:]:
         tab_to(page, name)
         page.keyboard.press("Enter")
         expect(page.locator("main h1")).to_have_text(name)
+    for key, name in KEYS.items():
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page.locator("main h1")).to_have_text(name)
+    page.keyboard.press("?")
+    help_ = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(help_.get_by_text("Search on this page")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(help_).to_have_count(0)
     for name in PAGES:
         page.keyboard.press("Control+k")
         page.keyboard.type(name.lower())
@@ -44,6 +54,10 @@ def test_every_page_is_reached_by_tab_and_by_the_palette(visit: Visit) -> None:
     page.keyboard.press("Control+k")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("keyboard short")  # what can be done is found there too
+    page.keyboard.press("Enter")
+    expect(help_).to_be_visible()
 
 
 @requirement("CON-console-pages")

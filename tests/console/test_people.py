@@ -97,3 +97,29 @@ def test_the_sign_in_page_is_not_shown_in_a_frame(page: Page, gateway: RunningGa
     assert page.frames[1].locator("form").count() == 0
     page.goto(f"{gateway.url}/sign-in")
     expect(page.locator("form")).to_have_count(1)
+
+
+@requirement("CONSOLE-access-people")
+def test_an_administrator_sees_who_signed_in_and_signs_them_out(
+    browser: Browser, page: Page, gateway: RunningGateway
+) -> None:
+    page.goto(f"{gateway.url}/#/access/keys")
+    page.get_by_role("link", name="Sign in with Example").click()
+    fill_in(page, "bob")
+    expect(page.get_by_role("status").filter(has_text="lacks the scope admin")).to_be_visible()
+    context = browser.new_context()
+    context.request.post(f"{gateway.url}/api/login", headers={"x-api-key": gateway.key}, data={})
+    admin = context.new_page()
+    admin.goto(f"{gateway.url}/#/access/roles")
+    role = admin.get_by_role("table", name="Roles").get_by_role("row").filter(has_text="staff").last
+    expect(role).to_contain_text("call, answer")
+    admin.get_by_role("link", name="People").click()
+    row = admin.get_by_role("table", name="People").get_by_role("row").filter(has_text="bob@example.org")
+    expect(row).to_contain_text("staff")
+    expect(row).to_contain_text("signed in")
+    row.get_by_role("button", name="Sign out everywhere").click()
+    admin.get_by_role("dialog").get_by_role("button", name="Sign out everywhere").click()
+    expect(row).to_contain_text("signed out")
+    page.reload()
+    expect(page.get_by_role("link", name="Sign in with Example")).to_be_visible()
+    context.close()

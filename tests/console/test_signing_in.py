@@ -16,7 +16,7 @@ def test_the_printed_link_signs_in_once_and_leaves_no_key_in_the_page(visit: Vis
     link = printed_link(stage)
     first = visit("")
     first.page.goto(link)
-    expect(first.page.get_by_role("heading", name="Spaces")).to_be_visible()
+    expect(first.page.get_by_role("heading", name="Overview")).to_be_visible()
     assert "code=" not in first.page.url
     cookie = first.context.cookies()[0]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
@@ -75,7 +75,7 @@ def test_a_key_that_only_reads_is_asked_nothing_and_can_say_and_switch_nothing(
 
 def test_what_is_not_there_says_so_and_leads_back(visit: Visit) -> None:
     page = visit(HUSAM_KEY).go("/nowhere")
-    page.get_by_role("link", name="Go to Spaces").click()
-    expect(page.get_by_role("heading", name="Spaces")).to_be_visible()
-    page.goto(page.url.replace("/spaces", "/spaces/nobody-made-it"))
+    page.get_by_role("link", name="Go to the overview").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.goto(page.url.replace("/overview", "/spaces/nobody-made-it"))
     expect(page.get_by_role("alert")).to_be_visible()

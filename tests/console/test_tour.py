@@ -35,6 +35,7 @@ def test_a_hotel_is_found_shown_confirmed_and_booked(visit: Visit, demo: Running
     visitor = visit("", gateway=demo)
     page = visitor.page
     page.goto(link)
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Spaces").click()
     page.get_by_role("link", name="lobby").click()
     visitor.say("Book a hotel in Tokyo")
 
@@ -47,11 +48,11 @@ def test_a_hotel_is_found_shown_confirmed_and_booked(visit: Visit, demo: Running
     expect(page.locator(".markdown").last).to_contain_text("a room at Yanaka House is yours")
 
     page.get_by_role("link", name="Runs").click()
-    expect(page.locator(".list > li")).to_have_count(2)
-    page.locator(".list > li").first.click()
+    expect(page.locator(".data-row.to")).to_have_count(2)
+    page.locator(".data-row.to a").first.click()
     expect(visitor.card("book_hotel")).to_contain_text("A room at Yanaka House, reference JF-")
     page.go_back()
-    page.locator(".list > li").last.click()
+    page.locator(".data-row.to a").last.click()
     expect(page.locator(".timeline")).to_contain_text("hotel_search")
     expect(visitor.card("hotel_search").locator("tbody tr").first).to_contain_text("Yanaka House")
 

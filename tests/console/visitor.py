@@ -117,7 +117,7 @@ def printed_link(gateway: RunningGateway) -> str:
     """The link that the gateway prints when it is up; it signs in once."""
 
     def found() -> str:
-        link = re.search(r"http\S+/#code=\S+", gateway.log)
-        return "" if link is None else link[0]
+        link = re.search(r"(http\S+/#code=\S+)\s", gateway.log)  # the log may end in the middle of it
+        return "" if link is None else link[1]
 
     return eventually(found)

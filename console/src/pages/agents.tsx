@@ -1,79 +1,60 @@
-import { type ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
-import { useData } from "../data";
-import { Empty, Fault, Loading } from "../parts/states";
-import { LongText, Tree } from "../parts/tree";
+import { lastActivity, type Agent, type Cycle, type InboxEvent } from "../agents/records";
+import { AgentSettings } from "../agents/settings";
+import { AgentState } from "../agents/state";
+import { linkTo } from "../address";
+import { client, useData } from "../data";
+import { useMay } from "../identity";
+import { Badge } from "../parts/badge";
+import { Confirm } from "../parts/dialog";
+import { Moment } from "../parts/moment";
+import { Empty, Fault, Loading, Section } from "../parts/states";
+import { DataTable, type Column } from "../parts/table";
+import { toast } from "../parts/toast";
+import { Tree } from "../parts/tree";
 import { inOneLine, safeText } from "../safe-text";
-import { clock } from "../time";
+import "../style/agents.css";
 
-interface Cycle {
-  id: string;
-  number: number;
-  status: string;
-  summary: string | null;
-  reason: string | null;
-  consumed: string[];
-  createdAt: string;
-}
-
-interface Agent {
-  id: string;
-  name: string;
-  description: string;
-  instructions: string;
-  model: string | null;
-  tools: string[];
-  spaces: string[];
-  status: "asleep" | "awake";
-  enabled: boolean;
-  lastCycle: Cycle | null;
-}
-
-interface InboxEvent {
-  eventId: string;
-  type: string;
-  timestamp: string;
-  status: string;
-  data: unknown;
-}
-
-/** All agents, or one with its inbox, state and cycles. */
+/** All agents, or one with its settings, state, inbox and cycles. */
 export default function AgentsPage({ id }: { id?: string | undefined }): ReactNode {
   return id === undefined ? <All /> : <One key={id} id={id} />;
 }
 
+const COLUMNS: Column<Agent>[] = [
+  { id: "name", name: "Agent", width: "minmax(140px, 1fr)", cell: (agent) => <strong className="one-line">{safeText(agent.name, 80)}</strong> },
+  { id: "status", name: "Status", width: "96px", cell: (agent) => <AgentStatus agent={agent} /> },
+  { id: "model", name: "Model", isWide: true, cell: (agent) => <span className="one-line">{safeText(agent.model ?? "the default", 60)}</span> },
+  { id: "said", name: "Last cycle", width: "minmax(160px, 3fr)", isWide: true, cell: (agent) => <span className="one-line quiet">{inOneLine(agent.lastCycle?.reason ?? agent.lastCycle?.summary ?? agent.description, 200)}</span> },
+  { id: "at", name: "Last activity", isNumber: true, width: "112px", cell: (agent) => <Moment at={lastActivity(agent)} />, sortBy: (agent) => lastActivity(agent) ?? "" },
+];
+
+function AgentStatus({ agent }: { agent: Agent }): ReactNode {
+  if (!agent.enabled) return <Badge tone="none">disabled</Badge>;
+  return <Badge tone={agent.status === "awake" ? "busy" : "none"}>{agent.status}</Badge>;
+}
+
 function All(): ReactNode {
   const { data, error, mutate } = useData<{ agents: Agent[] }>("/api/agents", { every: 3000 });
-  if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
-  if (data === undefined) return <Loading what="agents" />;
   return (
     <div className="page">
       <h1>Agents</h1>
-      {data.agents.length === 0 && (
-        <Empty title="No agents yet">
-          Add one to the config: <code>[agents.concierge]</code> with <code>model</code>, <code>instructions</code> and <code>spaces</code>.
-        </Empty>
-      )}
-      <ul className="list">
-        {data.agents.map((agent) => (
-          <li key={agent.id}>
-            <Link href={`/agents/${encodeURIComponent(agent.id)}`}>
-              <span className="run-line">
-                <strong>{safeText(agent.name, 80)}</strong>
-                <span className={agent.status === "awake" ? "state-word running" : "quiet"}>{word(agent)}</span>
-              </span>
-              <span className="quiet one-line">{inOneLine(agent.lastCycle?.summary ?? agent.description, 200)}</span>
-            </Link>
-          </li>
-        ))}
-      </ul>
+      <DataTable
+        label="Agents"
+        columns={COLUMNS}
+        rows={data?.agents}
+        rowKey={(agent) => agent.id}
+        hrefOf={(agent) => `/agents/${encodeURIComponent(agent.id)}`}
+        error={error}
+        onRetry={() => void mutate()}
+        empty={
+          <Empty title="No agents yet">
+            Add one to the config: <code>[agents.concierge]</code> with <code>model</code>, <code>instructions</code> and <code>spaces</code>.
+          </Empty>
+        }
+      />
     </div>
   );
-}
-
-function word(agent: Agent): string {
-  if (!agent.enabled) return "disabled";
-  return agent.status;
 }
 
 function One({ id }: { id: string }): ReactNode {
@@ -86,45 +67,40 @@ function One({ id }: { id: string }): ReactNode {
   const { agent } = data;
   return (
     <div className="page">
-      <header>
+      <header className="stack-small">
         <nav aria-label="Breadcrumb">
           <Link href="/agents">Agents</Link>
         </nav>
-        <h1>{safeText(agent.name, 80)}</h1>
-        <p className="facts">
-          <span className={agent.status === "awake" ? "state-word running" : "quiet"}>{word(agent)}</span>
-          {agent.model !== null && <span>model {safeText(agent.model, 60)}</span>}
-          {agent.spaces.map((space) => (
-            <Link key={space} href={`/spaces/${encodeURIComponent(space)}`}>
-              {safeText(space, 60)}
-            </Link>
-          ))}
-        </p>
-        {agent.instructions !== "" && (
-          <p>
-            <LongText text={agent.instructions} most={400} />
-          </p>
-        )}
+        <div className="agent-head">
+          <h1>{safeText(agent.name, 80)}</h1>
+          <AgentStatus agent={agent} />
+          <span className="quiet">
+            last activity <Moment at={lastActivity(agent)} />
+          </span>
+          <StopCycle agent={agent} onChange={() => void mutate()} />
+        </div>
+        {agent.description !== "" && <p className="quiet">{safeText(agent.description, 2_000)}</p>}
       </header>
+      <AgentSettings agent={agent} path={path} onChange={() => void mutate()} />
       <Section title="Inbox" count={inbox?.events.length} nothing="No pending events.">
         {inbox?.events.map((event) => (
           <div key={event.eventId} className="fact">
             <span className="quiet">
-              {event.type} · {clock(event.timestamp)}
+              {safeText(event.type, 40)} · <Moment at={event.timestamp} />
             </span>
             <Tree value={event.data} depth={1} />
           </div>
         ))}
       </Section>
-      <AgentState path={path} what="goals" nothing="No goals." line={(goal) => `${String(goal["description"])} (${String(goal["status"])}, priority ${String(goal["priority"])})`} />
-      <AgentState path={path} what="memories" nothing="No memories." line={(memory) => `${String(memory["key"])}: ${String(memory["value"])}`} />
-      <AgentState path={path} what="plans" nothing="No plans." line={(plan) => `${String(plan["name"])}: ${String(plan["instruction"])} (${planned(plan)})`} />
-      <Section title="Cycles" count={cycles?.cycles.length} nothing="No cycles yet.">
+      <AgentState path={path} what="goals" agent={agent.id} />
+      <AgentState path={path} what="memories" agent={agent.id} />
+      <AgentState path={path} what="plans" agent={agent.id} />
+      <Section title="Cycles" count={cycles?.cycles.length} nothing="No cycles yet." actions={<Link href={linkTo("/runs", { agent: agent.id })}>All runs</Link>}>
         {cycles?.cycles.map((cycle) => (
           <div key={cycle.id} className="fact">
             <Link href={`/runs/${encodeURIComponent(cycle.id)}`}>Cycle {cycle.number}</Link>{" "}
             <span className="quiet">
-              {cycle.status} · {clock(cycle.createdAt)}
+              {cycle.status} · <Moment at={cycle.createdAt} />
             </span>
             <div className={cycle.reason === null ? "" : "fault"}>{inOneLine(cycle.reason ?? cycle.summary ?? "", 300)}</div>
           </div>
@@ -134,33 +110,25 @@ function One({ id }: { id: string }): ReactNode {
   );
 }
 
-function planned(plan: Record<string, unknown>): string {
-  const next = plan["nextRunAt"];
-  if (typeof next !== "string") return String(plan["status"]);
-  return `${typeof plan["cron"] === "string" ? `cron ${plan["cron"]}, ` : ""}next ${clock(next)}`;
-}
-
-function AgentState({ path, what, nothing, line }: { path: string; what: string; nothing: string; line: (one: Record<string, unknown>) => string }): ReactNode {
-  const { data } = useData<Record<string, Record<string, unknown>[]>>(`${path}/${what}`, { every: 5000 });
-  const found = data?.[what] ?? [];
+/** Ends the cycle that the agent is in. */
+function StopCycle({ agent, onChange }: { agent: Agent; onChange: () => void }): ReactNode {
+  const [isAsking, setIsAsking] = useState(false);
+  const may = useMay("call");
+  const cycle = agent.lastCycle;
+  if (!may || cycle === null || cycle.finishedAt !== null) return null;
+  const stop = async (): Promise<void> => {
+    await client.post(`/api/runs/${encodeURIComponent(cycle.id)}/cancel`, {});
+    toast(`Cycle ${cycle.number} is stopped.`);
+    onChange();
+  };
   return (
-    <Section title={what[0]!.toUpperCase() + what.slice(1)} count={found.length} nothing={nothing}>
-      {found.map((one, place) => (
-        <div key={place} className="fact">
-          <LongText text={line(one)} />
-        </div>
-      ))}
-    </Section>
-  );
-}
-
-function Section({ title, count, nothing, children }: { title: string; count: number | undefined; nothing: string; children: ReactNode }): ReactNode {
-  return (
-    <section aria-label={title} className={count === 0 ? "nothing" : ""}>
-      <h2>
-        {title} {count !== undefined && count > 0 && <span className="quiet">{count}</span>}
-      </h2>
-      {count === 0 ? <p className="quiet">{nothing}</p> : children}
-    </section>
+    <>
+      <button type="button" className="push" onClick={() => setIsAsking(true)}>
+        Stop
+      </button>
+      <Confirm title={`Stop cycle ${cycle.number}?`} verb="Stop" isDanger isOpen={isAsking} onConfirm={stop} onClose={() => setIsAsking(false)}>
+        <p>Its open calls are cancelled. What has been done and said stays, and what arrives next wakes the agent again.</p>
+      </Confirm>
+    </>
   );
 }

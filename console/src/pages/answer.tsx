@@ -4,6 +4,7 @@ import { client } from "../data";
 import { Fault, Loading } from "../parts/states";
 import { ApprovalForm } from "../parts/approval";
 import { safeText } from "../safe-text";
+import "../style/waiting.css";
 
 interface Asked {
   purpose: "callback" | "approval";

@@ -1,77 +1,101 @@
-import { useEffect, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { Link } from "wouter";
 import { follow } from "@jackfield/react";
-import { client, useData, type CallRecord } from "../data";
+import { linkTo, useFilters } from "../address";
+import { client, useData } from "../data";
+import { useMay } from "../identity";
+import { Badge } from "../parts/badge";
 import { CallCard, shownRecord } from "../parts/call-card";
-import { Empty, Fault, Loading } from "../parts/states";
+import { Code, Json } from "../parts/code";
+import { Confirm, Dialog } from "../parts/dialog";
+import { Facts } from "../parts/facts";
+import { Choose, FilterBar, Search } from "../parts/filters";
+import { Duration, Moment } from "../parts/moment";
+import { Pager, useCursor } from "../parts/pager";
+import { Empty, Fault, Loading, Section } from "../parts/states";
+import { DataTable, type Column } from "../parts/table";
+import { Tabs, useTab } from "../parts/tabs";
+import { TimeRange, useTimeRange } from "../parts/time-range";
+import { toast } from "../parts/toast";
 import { LongText, Tree } from "../parts/tree";
-import { counted, inOneLine, safeText } from "../safe-text";
-import { clock, took } from "../time";
+import { Compare } from "../runs/compare";
+import { Conversation, ItemView } from "../runs/conversation";
+import { answerOf, callsOf, costOf, KINDS, lastedMs, promptOf, STATES, titleOf, tokensOf, toneOfRun, type RunRecord, type Step, type WholeRun } from "../runs/records";
+import { Waterfall } from "../runs/waterfall";
+import { inOneLine, safeText } from "../safe-text";
+import { took, useNow } from "../time";
+import "../style/runs.css";
 
-interface RunRecord {
-  id: string;
-  kind: "cycle" | "response" | "calls";
-  agentEntityId: string | null;
-  status: string;
-  cycleNumber?: number | null;
-  summary?: string | null;
-  reason?: string | null;
-  inputTokens?: number | null;
-  outputTokens?: number | null;
-  createdAt: string;
-  finishedAt: string | null;
-}
+const REFRESH_MS = 5000;
 
-interface Step {
-  n: number;
-  items: { type: string; [field: string]: unknown }[];
-  usage: Record<string, unknown> | null;
-  calls: CallRecord[];
-}
-
-interface WholeRun extends RunRecord {
-  events?: { event_id?: string; eventId?: string; type: string; data: unknown }[];
-  steps?: Step[];
-  calls?: CallRecord[];
-  response?: Record<string, unknown>;
-}
-
-/** All runs (cycles and responses), or one with its steps and calls on a timeline. */
+/** All runs, one with its steps and calls on a timeline, or two side by side. */
 export default function RunsPage({ id }: { id?: string | undefined }): ReactNode {
+  if (id === "compare") return <Compare />;
   return id === undefined ? <All /> : <One key={id} id={id} />;
 }
 
+const COLUMNS: Column<RunRecord>[] = [
+  { id: "what", name: "Run", width: "minmax(150px, 2fr)", cell: (run) => <span className="one-line">{inOneLine(titleOf(run), 80)}</span> },
+  { id: "status", name: "Status", width: "132px", cell: (run) => <RunStatus run={run} /> },
+  { id: "said", name: "Came to", width: "minmax(160px, 3fr)", isWide: true, cell: (run) => <span className="one-line quiet">{inOneLine(run.reason ?? run.summary ?? "", 160)}</span> },
+  { id: "model", name: "Model", isWide: true, cell: (run) => <span className="one-line">{inOneLine(run.model ?? "", 40)}</span> },
+  { id: "tokens", name: "Tokens", isNumber: true, isWide: true, width: "88px", cell: (run) => (run.inputTokens === null ? "" : ((run.inputTokens ?? 0) + (run.outputTokens ?? 0)).toLocaleString()) },
+  { id: "cost", name: "Cost", isNumber: true, isWide: true, width: "72px", cell: (run) => costOf(run.cost) },
+  { id: "took", name: "Took", isNumber: true, isWide: true, width: "88px", cell: (run) => <Duration ms={run.finishedAt === null ? null : lastedMs(run, 0)} /> },
+  { id: "at", name: "Began", isNumber: true, width: "112px", cell: (run) => <Moment at={run.createdAt} /> },
+];
+
+function RunStatus({ run }: { run: RunRecord }): ReactNode {
+  return (
+    <Badge tone={toneOfRun(run.status)}>
+      {run.status === "parked" ? (
+        <>
+          waiting <Moment at={run.parked_since} isAgo />
+        </>
+      ) : (
+        safeText(run.status, 40)
+      )}
+    </Badge>
+  );
+}
+
 function All(): ReactNode {
-  const { data, error, mutate } = useData<{ runs: RunRecord[] }>("/api/runs?limit=100", { every: 5000 });
-  if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
-  if (data === undefined) return <Loading what="runs" />;
+  const filters = useFilters(["kind", "status", "agent", "compare"]);
+  const time = useTimeRange({ standard: null });
+  const cursor = useCursor();
+  const { compare, ...asked } = filters.values;
+  const { data, error, mutate } = useData<{ runs: RunRecord[]; next_cursor: string | null }>(linkTo("/api/runs", { ...asked, since: time.since, until: time.until, cursor }), { every: cursor === "" ? REFRESH_MS : 0 });
+  const { data: known } = useData<{ agents: { id: string }[] }>("/api/agents");
   return (
     <div className="page">
-      <h1>Runs</h1>
-      {data.runs.length === 0 && <Empty title="No runs yet">Agent cycles and requests to /v1/responses appear here with all their steps.</Empty>}
-      <ul className="list">
-        {data.runs.map((run) => (
-          <li key={run.id}>
-            <Link href={`/runs/${encodeURIComponent(run.id)}`}>
-              <span className="run-line">
-                <strong>{title(run)}</strong>
-                <span className={`state-word ${stateOf(run)}`}>{run.status}</span>
-                <span className="quiet">{duration(run)}</span>
-                <time className="quiet" dateTime={run.createdAt}>
-                  {clock(run.createdAt)}
-                </time>
-              </span>
-              <span className="quiet one-line">{inOneLine(run.reason ?? run.summary ?? "", 200)}</span>
-            </Link>
-          </li>
-        ))}
-      </ul>
+      <header className="page-head">
+        <h1>Runs</h1>
+        <TimeRange time={time} />
+      </header>
+      {compare !== "" && <p role="status">Choose the run to compare with {safeText(compare, 60)}.</p>}
+      <FilterBar filters={filters}>
+        <Choose name="kind" label="Kind" any="All kinds" options={KINDS} filters={filters} />
+        <Choose name="status" label="Status" any="All states" options={STATES} filters={filters} />
+        <Search name="agent" label="Agent" filters={filters} suggestions={known?.agents.map((agent) => agent.id) ?? []} />
+      </FilterBar>
+      <DataTable
+        label="Runs"
+        columns={COLUMNS}
+        rows={data?.runs}
+        rowKey={(run) => run.id}
+        hrefOf={(run) => (compare === "" ? `/runs/${encodeURIComponent(run.id)}` : linkTo("/runs/compare", { one: compare, other: run.id }))}
+        error={error}
+        onRetry={() => void mutate()}
+        empty={<Empty title={filters.isAny ? "No run matches these filters" : "No runs yet"}>Agents' cycles, requests to /v1/responses, programs and sessions appear here with all their steps.</Empty>}
+      />
+      <Pager next={data?.next_cursor} isFirst={cursor === ""} />
     </div>
   );
 }
 
 function One({ id }: { id: string }): ReactNode {
   const path = `/api/runs/${encodeURIComponent(id)}`;
+  const tab = useTab(["timeline", "messages", "log", "record"]);
   const { data, error, mutate } = useData<{ run: WholeRun }>(path);
   const isOpen = data !== undefined && data.run.finishedAt === null;
   useEffect(() => {
@@ -81,148 +105,220 @@ function One({ id }: { id: string }): ReactNode {
   if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
   if (data === undefined) return <Loading what="the run" />;
   const { run } = data;
-  const calls = run.steps?.flatMap((step) => step.calls) ?? run.calls ?? [];
+  const tabs = [{ id: "timeline", name: "Timeline" }, { id: "messages", name: "Messages" }, ...(run.log === undefined ? [] : [{ id: "log", name: "Log" }]), { id: "record", name: "Record" }];
   return (
     <div className="page">
-      <header>
-        <nav aria-label="Breadcrumb">
-          <Link href="/runs">Runs</Link>
-        </nav>
-        <h1>{title(run)}</h1>
-        <p className="facts">
-          <span className={`state-word ${stateOf(run)}`}>{run.status}</span>
-          <span>{clock(run.createdAt)}</span>
-          <span>{duration(run)}</span>
-          {typeof run.inputTokens === "number" && (
-            <span>
-              {run.inputTokens.toLocaleString()} tokens in, {(run.outputTokens ?? 0).toLocaleString()} out
-            </span>
-          )}
-        </p>
-        {(run.reason ?? run.summary) != null && (
-          <p className={run.reason != null ? "fault" : ""}>
-            <LongText text={run.reason ?? run.summary ?? ""} />
-          </p>
-        )}
-      </header>
-      <Timeline run={run} calls={calls} />
-      {run.events !== undefined && run.events.length > 0 && (
-        <details>
-          <summary>
-            Events <span className="quiet">{run.events.length}</span>
-          </summary>
-          <Tree value={run.events} />
-        </details>
-      )}
-      <ol className="steps">
-        {run.steps?.map((step) => (
-          <li key={step.n} id={`step-${step.n}`}>
-            <h2>
-              Step {step.n} <span className="quiet">{tokens(step.usage)}</span>
-            </h2>
-            <StepText items={step.items} />
-            {step.calls.map((call) => (
-              <div key={call.id} id={call.id}>
-                <CallCard call={shownRecord(call)} />
-              </div>
-            ))}
-          </li>
-        ))}
-        {run.steps === undefined &&
-          calls.map((call) => (
-            <li key={call.id} id={call.id}>
-              <CallCard call={shownRecord(call)} />
-            </li>
-          ))}
-      </ol>
+      <Head run={run} path={path} onChange={() => void mutate()} />
+      <Tabs label="Parts of the run" tabs={tabs} current={tab} />
+      {tab === "timeline" && <Whole run={run} />}
+      {tab === "messages" && <Messages path={path} />}
+      {tab === "log" && <Code label="What the program printed" text={run.log ?? ""} />}
+      {tab === "record" && <Json label="The run's record" value={run} />}
     </div>
   );
 }
 
-function StepText({ items }: { items: Step["items"] }): ReactNode {
-  const texts = items.flatMap((item) => {
-    const content = item["content"];
-    if (!Array.isArray(content)) return [];
-    return content.map((part: { text?: unknown; refusal?: unknown }) => ({ kind: item.type, text: String(part.text ?? part.refusal ?? "") }));
-  });
-  return texts.map(({ kind, text }, place) => (
-    <p key={place} className={kind === "reasoning" ? "quiet" : ""}>
-      <LongText text={text} />
-    </p>
-  ));
-}
-
-interface Lane {
-  key: string;
-  name: string;
-  state: string;
-  from: number;
-  to: number;
-}
-
-/** Model steps and calls on one time axis; parallel calls below each other. */
-function Timeline({ run, calls }: { run: WholeRun; calls: CallRecord[] }): ReactNode {
-  if (calls.length === 0) return null;
-  const start = Date.parse(run.createdAt);
-  const ends = calls.map((call) => Date.parse(call.finished_at ?? call.created_at));
-  const end = run.finishedAt === null ? Math.max(Date.now(), ...ends) : Math.max(Date.parse(run.finishedAt), ...ends);
-  const whole = Math.max(end - start, 1);
-  const percent = (moment: number): number => Math.min(100, Math.max(0, ((moment - start) / whole) * 100));
+function Head({ run, path, onChange }: { run: WholeRun; path: string; onChange: () => void }): ReactNode {
+  const now = useNow(run.finishedAt === null);
+  const said = run.reason ?? run.error?.message ?? null;
+  const parent = run.parent?.runId;
   return (
-    <figure className="timeline" aria-label={`Timeline of ${counted(calls.length, "call")} in ${took(whole)}`}>
-      {lanesOf(run, calls, end).map((lane) => (
-        <a key={lane.key} href={`#${lane.key}`} onClick={(event) => (event.preventDefault(), document.getElementById(lane.key)?.scrollIntoView({ block: "center" }))}>
-          <span className="lane-name">{lane.name}</span>
-          <span className="lane">
-            <span className={`bar ${lane.state}`} ref={(bar) => place(bar, percent(lane.from), Math.max(percent(lane.to) - percent(lane.from), 0.6))} />
-          </span>
-          <span className="quiet">{took(lane.to - lane.from)}</span>
-        </a>
+    <header className="stack-small run-facts">
+      <nav aria-label="Breadcrumb">
+        <Link href="/runs">Runs</Link>
+      </nav>
+      <div className="run-head">
+        <h1>{inOneLine(titleOf(run), 100)}</h1>
+        <RunStatus run={run} />
+        <Actions run={run} path={path} onChange={onChange} />
+      </div>
+      <Facts
+        facts={[
+          ["Agent", run.agentEntityId === null ? null : <Link href={`/agents/${encodeURIComponent(run.agentEntityId)}`}>{safeText(run.agentEntityId, 80)}</Link>],
+          ["In the name of", run.principal === null ? null : safeText(run.principal, 80)],
+          ["Model", run.model === null ? null : safeText(run.model, 80)],
+          ["Began", <Moment at={run.createdAt} />],
+          ["Took", run.finishedAt === null ? `${took(lastedMs(run, now))} so far` : took(lastedMs(run, now))],
+          ["Model time", run.modelMs === null ? null : took(run.modelMs)],
+          ["Tokens", tokensOf(run)],
+          ["Cost", costOf(run.cost)],
+          ["Steps", run.steps.length],
+          ["Calls", <Link href={linkTo("/calls", { run: run.id })}>{callsOf(run).length.toLocaleString()}</Link>],
+          ["Waiting since", run.parked_since === null ? null : <Moment at={run.parked_since} />],
+          ["Taken up", run.tries === null || run.tries < 2 ? null : `${run.tries} times since its last step`],
+          ["Started by", parent === undefined ? null : <Link href={`/runs/${encodeURIComponent(parent)}`}>{safeText(parent, 60)}</Link>],
+        ]}
+      />
+      {run.waitsFor.map((wait) => (
+        <p key={wait.callId} className="run-waits" role="status">
+          Waits for {WAITS[wait.status] ?? "an answer"}: <Link href={`/waiting/${encodeURIComponent(wait.callId)}`}>{inOneLine(wait.tool, 80)}</Link>, since <Moment at={wait.since} />
+          {wait.expiresAt !== null && (
+            <>
+              , until <Moment at={wait.expiresAt} />
+            </>
+          )}
+        </p>
       ))}
-    </figure>
+      {said !== null && (
+        <p className="fault">
+          <LongText text={said} />
+        </p>
+      )}
+    </header>
   );
 }
 
-/** A step lasts from the end of the previous calls until its own calls are made. */
-function lanesOf(run: WholeRun, calls: CallRecord[], end: number): Lane[] {
-  if (run.steps === undefined) return calls.slice(0, 200).map((call) => laneOf(call, end));
-  let from = Date.parse(run.createdAt);
-  return run.steps.slice(0, 100).flatMap((step, place) => {
-    const made = step.calls.map((call) => Date.parse(call.created_at));
-    const isLast = place === run.steps!.length - 1;
-    const to = made.length > 0 ? Math.max(...made) : isLast ? Date.parse(run.finishedAt ?? "") || end : from;
-    const lane = { key: `step-${step.n}`, name: `step ${step.n}`, state: "thinking-bar", from, to: Math.max(from, to) };
-    from = Math.max(lane.to, ...step.calls.map((call) => Date.parse(call.finished_at ?? call.created_at)));
-    return [lane, ...step.calls.map((call) => laneOf(call, end))];
-  });
+const WAITS: Record<string, string> = { pending_approval: "an approval", pending_login: "a login", pending: "an answer", waiting: "an answer" };
+
+function Actions({ run, path, onChange }: { run: WholeRun; path: string; onChange: () => void }): ReactNode {
+  const [asks, setAsks] = useState<"cancel" | "compare" | null>(null);
+  const may = useMay("call");
+  const resume = async (): Promise<void> => {
+    try {
+      await client.post(`${path}/resume`, {});
+      toast("The run goes on.");
+      onChange();
+    } catch (fault) {
+      toast((fault as Error).message, { isFault: true });
+    }
+  };
+  const cancel = async (): Promise<void> => {
+    await client.post(`${path}/cancel`, {});
+    toast("The run is cancelled.");
+    onChange();
+  };
+  return (
+    <div className="actions">
+      {may && run.actions.includes("resume") && (
+        <button type="button" onClick={() => void resume()}>
+          Resume
+        </button>
+      )}
+      {may && run.actions.includes("cancel") && (
+        <button type="button" onClick={() => setAsks("cancel")}>
+          Cancel run
+        </button>
+      )}
+      <button type="button" onClick={() => setAsks("compare")}>
+        Compare
+      </button>
+      <Confirm title="Cancel this run?" verb="Cancel run" isDanger isOpen={asks === "cancel"} onConfirm={cancel} onClose={() => setAsks(null)}>
+        <p>Its calls that are still open are cancelled too. What has been done stays done.</p>
+      </Confirm>
+      <Dialog title="Compare with" isOpen={asks === "compare"} onClose={() => setAsks(null)}>
+        <Others run={run} />
+      </Dialog>
+    </div>
+  );
 }
 
-function laneOf(call: CallRecord, end: number): Lane {
-  const { status } = shownRecord(call);
-  return { key: call.id, name: safeText(call.tool, 40), state: status, from: Date.parse(call.created_at), to: call.finished_at === null ? end : Date.parse(call.finished_at) };
+/** The newest runs of the same kind. */
+function Others({ run }: { run: WholeRun }): ReactNode {
+  const kind = (KINDS as readonly string[]).includes(run.kind) ? run.kind : "";
+  const { data, error } = useData<{ runs: RunRecord[] }>(linkTo("/api/runs", { kind, agent: run.agentEntityId, limit: 12 }));
+  if (error !== undefined) return <Fault error={error} />;
+  const others = data?.runs.filter((other) => other.id !== run.id) ?? [];
+  return (
+    <>
+      {data !== undefined && others.length === 0 && <p className="quiet">There is no other run of this kind.</p>}
+      <ul className="list">
+        {others.map((other) => (
+          <li key={other.id}>
+            <Link href={linkTo("/runs/compare", { one: run.id, other: other.id })}>
+              <span className="run-line">
+                <strong>{inOneLine(titleOf(other), 60)}</strong>
+                <Badge tone={toneOfRun(other.status)}>{safeText(other.status, 40)}</Badge>
+                <Moment at={other.createdAt} />
+              </span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <Link href={linkTo("/runs", { compare: run.id })}>Choose from all runs</Link>
+    </>
+  );
 }
 
-function place(bar: HTMLElement | null, from: number, width: number): void {
-  if (bar === null) return;
-  bar.style.insetInlineStart = `${from}%`;
-  bar.style.width = `${Math.min(width, 100 - from)}%`;
+function Whole({ run }: { run: WholeRun }): ReactNode {
+  return (
+    <>
+      <Asked run={run} />
+      <Waterfall run={run} />
+      <ol className="steps">
+        {run.steps.map((step) => (
+          <li key={step.n} id={`step-${step.n}`}>
+            <StepView step={step} />
+          </li>
+        ))}
+        {run.calls.map((call) => (
+          <li key={call.id} id={call.id}>
+            <CallLinks id={call.id} childRun={call.child_run} />
+            <CallCard call={shownRecord(call)} />
+          </li>
+        ))}
+      </ol>
+    </>
+  );
 }
 
-function tokens(usage: Record<string, unknown> | null): string {
-  const { input_tokens: given, output_tokens: made } = usage ?? {};
-  return typeof given === "number" && typeof made === "number" ? `${given.toLocaleString()} tokens in, ${made.toLocaleString()} out` : "";
+/** What it was asked, and what it answered. */
+function Asked({ run }: { run: WholeRun }): ReactNode {
+  const prompt = promptOf(run);
+  const answer = answerOf(run);
+  return (
+    <div className="run-said">
+      <Section title={run.kind === "program" ? "Program" : "Prompt"}>
+        {prompt !== null && run.kind === "program" ? <Code label="Python" text={prompt} /> : prompt !== null ? <LongText text={prompt} /> : <Woken events={run.events ?? []} />}
+      </Section>
+      <Section title="Answer">{run.result !== undefined ? <Json label="Result" value={run.result} /> : answer !== null ? <LongText text={answer} /> : <p className="quiet">{run.summary === null ? "None yet." : safeText(run.summary)}</p>}</Section>
+    </div>
+  );
 }
 
-function title(run: RunRecord): string {
-  if (run.kind === "cycle") return `${safeText(run.agentEntityId ?? "", 60)}, cycle ${run.cycleNumber ?? ""}`;
-  return run.kind === "response" ? `Response ${run.id.slice(-8)}` : `Calls ${run.id.slice(-8)}`;
+/** The events that woke an agent. */
+function Woken({ events }: { events: NonNullable<WholeRun["events"]> }): ReactNode {
+  if (events.length === 0) return <p className="quiet">Not on record.</p>;
+  return events.map((event, place) => (
+    <div key={place} className="fact">
+      <span className="quiet">{safeText(event.type.replaceAll("_", " "), 40)}</span>{" "}
+      {typeof (event.data as { content?: unknown } | null)?.content === "string" ? <LongText text={`${String((event.data as { senderName?: unknown }).senderName ?? "somebody")}: ${(event.data as { content: string }).content}`} /> : <Tree value={event.data} depth={1} />}
+    </div>
+  ));
 }
 
-function duration(run: RunRecord): string {
-  return run.finishedAt === null ? "" : took(Date.parse(run.finishedAt) - Date.parse(run.createdAt));
+function StepView({ step }: { step: Step }): ReactNode {
+  return (
+    <>
+      <h2>
+        Step {step.n} <span className="quiet">{[step.modelMs === null ? "" : took(step.modelMs), tokensOf(step), costOf(step.cost)].filter(Boolean).join(" · ")}</span>
+      </h2>
+      {step.error !== null && <p className="fault">{safeText(step.error.message)}</p>}
+      {step.items.filter((item) => item.type === "message" || item.type === "reasoning").map((item, place) => (
+        <ItemView key={place} item={item} />
+      ))}
+      {step.log !== undefined && step.log !== "" && <Code label="Printed" text={step.log} />}
+      {step.calls.map((call) => (
+        <div key={call.id} id={call.id}>
+          <CallLinks id={call.id} childRun={call.child_run} />
+          <CallCard call={shownRecord(call)} />
+        </div>
+      ))}
+    </>
+  );
 }
 
-function stateOf(run: RunRecord): string {
-  if (run.status === "completed") return "complete";
-  return ["failed", "cancelled", "incomplete"].includes(run.status) ? "error" : "running";
+function CallLinks({ id, childRun }: { id: string; childRun: string | null }): ReactNode {
+  return (
+    <p className="call-links quiet">
+      <Link href={`/calls/${encodeURIComponent(id)}`}>Call</Link>
+      {childRun !== null && <Link href={`/runs/${encodeURIComponent(childRun)}`}>Its program</Link>}
+    </p>
+  );
+}
+
+function Messages({ path }: { path: string }): ReactNode {
+  const { data, error, mutate } = useData<{ run: WholeRun }>(`${path}?messages=true`, { every: REFRESH_MS });
+  if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
+  if (data === undefined) return <Loading what="the messages" />;
+  return <Conversation run={data.run} />;
 }

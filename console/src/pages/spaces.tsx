@@ -1,15 +1,24 @@
-import { useState, type FormEvent, type ReactNode } from "react";
+import { useEffect, useState, type FormEvent, type ReactNode } from "react";
 import { Link } from "wouter";
-import { useSpace } from "@jackfield/react";
+import { useSpace, type ActiveAgent } from "@jackfield/react";
+import { SpaceVoice } from "../apps/known";
+import { connection, useConnection } from "../connection";
 import { client, useData, type SpaceRecord } from "../data";
 import { useMay } from "../identity";
 import { Composer } from "../parts/composer";
 import { Messages } from "../parts/messages";
 import { Empty, Fault, Loading } from "../parts/states";
+import { toast } from "../parts/toast";
 import { counted, safeText } from "../safe-text";
 import { clock } from "../time";
+import "../style/spaces.css";
 
-export function SpacesPage(): ReactNode {
+/** All spaces, or one with its messages. */
+export default function SpacesPage({ id }: { id?: string | undefined }): ReactNode {
+  return id === undefined ? <All /> : <SpacePage key={id} id={id} />;
+}
+
+function All(): ReactNode {
   const { data, error, mutate } = useData<{ spaces: SpaceRecord[] }>("/api/spaces", { every: 10_000 });
   const canMake = useMay("admin");
   if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
@@ -72,11 +81,14 @@ function subtitle(space: SpaceRecord): string {
   return space.id === space.name ? "" : space.id;
 }
 
-export function SpacePage({ id }: { id: string }): ReactNode {
+function SpacePage({ id }: { id: string }): ReactNode {
   const space = useSpace(id);
   const path = `/api/spaces/${encodeURIComponent(id)}`;
   const { data } = useData<{ space: SpaceRecord }>(path);
   const canSpeak = useMay("call");
+  const { isAway } = useConnection();
+  const isCut = space.stream.is === "waiting";
+  useEffect(() => void (isCut && connection.suspect()), [isCut]);
   if (space.stream.is === "refused") return <Fault error={space.stream.error} />;
   const thinking = space.active.map((agent) => safeText(agent.agentName, 60));
   return (
@@ -86,32 +98,104 @@ export function SpacePage({ id }: { id: string }): ReactNode {
         <p aria-live="polite" className="thinking one-line">
           {thinking.length > 0 && `${thinking.join(", ")} ${thinking.length === 1 ? "is" : "are"} thinking …`}
         </p>
+        {canSpeak && space.active.map((agent) => <Stop key={agent.runId} agent={agent} />)}
         <Members path={path} />
       </header>
-      {space.stream.is === "waiting" && (
+      {space.stream.is === "waiting" && !isAway && (
         <p className="banner" role="status">
           {space.stream.error} Reconnecting …
         </p>
       )}
-      <Messages space={space} />
+      <SpaceVoice value={canSpeak ? space.send : null}>
+        <Messages space={space} />
+      </SpaceVoice>
       {canSpeak && <Composer onSend={space.send} />}
     </div>
   );
 }
 
+/** Ends what an agent is doing. */
+function Stop({ agent }: { agent: ActiveAgent }): ReactNode {
+  const [isBusy, setIsBusy] = useState(false);
+  const stop = async (): Promise<void> => {
+    setIsBusy(true);
+    try {
+      await client.post(`/api/runs/${encodeURIComponent(agent.runId)}/cancel`, {});
+      toast(`${safeText(agent.agentName, 60)} is stopped.`);
+    } catch (fault) {
+      toast((fault as Error).message, { isFault: true });
+      setIsBusy(false);
+    }
+  };
+  return (
+    <button type="button" className="small" disabled={isBusy} onClick={() => void stop()}>
+      Stop {safeText(agent.agentName, 40)}
+    </button>
+  );
+}
+
+interface Member {
+  entityId: string;
+  name: string;
+  kind: string;
+}
+
+/** Who is in the space; an administrator adds and removes members here. */
 function Members({ path }: { path: string }): ReactNode {
-  const { data } = useData<{ members: { entityId: string; name: string; kind: string }[] }>(`${path}/members`, { every: 15_000 });
+  const { data, mutate } = useData<{ members: Member[] }>(`${path}/members`, { every: 15_000 });
+  const isAdmin = useMay("admin");
   const members = data?.members ?? [];
+  const act = async (what: () => Promise<unknown>): Promise<void> => {
+    try {
+      await what();
+    } catch (fault) {
+      toast((fault as Error).message, { isFault: true });
+    }
+    await mutate();
+  };
   return (
     <details className="members">
       <summary>{counted(members.length, "member")}</summary>
       <ul>
         {members.map((member) => (
           <li key={member.entityId}>
-            {safeText(member.name, 80)} <span className="quiet">{member.kind}</span>
+            {member.kind === "agent" ? <Link href={`/agents/${encodeURIComponent(member.entityId)}`}>{safeText(member.name, 80)}</Link> : safeText(member.name, 80)} <span className="quiet">{member.kind}</span>
+            {isAdmin && (
+              <button type="button" className="plain" aria-label={`Remove ${safeText(member.name, 80)}`} onClick={() => void act(() => client.delete(`${path}/members/${encodeURIComponent(member.entityId)}`))}>
+                Remove
+              </button>
+            )}
           </li>
         ))}
+        {isAdmin && (
+          <li>
+            <AddMember onAdd={(entityId) => act(() => client.post(`${path}/members`, { entityId }))} />
+          </li>
+        )}
       </ul>
     </details>
+  );
+}
+
+function AddMember({ onAdd }: { onAdd: (entityId: string) => Promise<void> }): ReactNode {
+  const [name, setName] = useState("");
+  const { data } = useData<{ agents: { id: string }[] }>("/api/agents");
+  const add = async (event: FormEvent): Promise<void> => {
+    event.preventDefault();
+    await onAdd(name.trim());
+    setName("");
+  };
+  return (
+    <form className="add-member" onSubmit={(event) => void add(event)}>
+      <input aria-label="New member" placeholder="Agent or person" list="known-agents" value={name} onChange={(event) => setName(event.target.value)} required />
+      <datalist id="known-agents">
+        {data?.agents.map((agent) => (
+          <option key={agent.id} value={agent.id} />
+        ))}
+      </datalist>
+      <button type="submit" className="small">
+        Add
+      </button>
+    </form>
   );
 }

@@ -1,14 +1,17 @@
 import { lazy, Suspense, useDeferredValue, useMemo, useState, type ReactNode } from "react";
 import { Link } from "wouter";
 import { VList } from "virtua";
+import { linkTo, useFilters } from "../address";
 import { client, useData, useFoundTools, type CallRecord, type ToolDefinition } from "../data";
 import { CallCard, shownRecord } from "../parts/call-card";
-import { Copy } from "../parts/copy";
-import { Empty, Fault, Loading } from "../parts/states";
-import { Tree } from "../parts/tree";
+import { Code, Diff, Json } from "../parts/code";
+import { Facts } from "../parts/facts";
+import { Choose, FilterBar, Search } from "../parts/filters";
+import { Empty, Fault, Section, Skeleton } from "../parts/states";
 import { useMay } from "../identity";
-import { counted, safeText } from "../safe-text";
+import { counted, inOneLine, safeText } from "../safe-text";
 import { clock } from "../time";
+import "../style/tools.css";
 
 const TryIt = lazy(() => import("../parts/try-it"));
 
@@ -40,7 +43,13 @@ function offBy({ enabled, switched_off: off }: EffectiveTool): string | null {
 export default function ToolsPage({ name }: { name?: string | undefined }): ReactNode {
   const { data, error, mutate } = useData<{ tools: EffectiveTool[] }>("/api/v1/tools/set", { every: 15_000 });
   if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
-  if (data === undefined) return <Loading what="tools" />;
+  if (data === undefined) {
+    return (
+      <div className="page">
+        <Skeleton what="tools" />
+      </div>
+    );
+  }
   if (name !== undefined) return <OneTool key={name} name={name} tool={data.tools.find((one) => one.tool.name === name)} onChanged={() => void mutate()} />;
   return <Catalog tools={data.tools} />;
 }
@@ -48,22 +57,32 @@ export default function ToolsPage({ name }: { name?: string | undefined }): Reac
 type Row = { heading: string; count: number } | EffectiveTool;
 
 function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
-  const [words, setWords] = useState("");
-  const wanted = useDeferredValue(words.trim().toLowerCase());
+  const filters = useFilters(["q", "source", "category"]);
+  const { q, source, category } = filters.values;
+  const wanted = useDeferredValue(q.trim().toLowerCase());
   const found = useFoundTools(wanted);
-  const rows = useMemo(() => grouped(tools.filter(({ tool }) => fits(tool, wanted) || found.has(tool.name))), [tools, wanted, found]);
+  const rows = useMemo(
+    () => grouped(tools.filter(({ tool }) => (source === "" || tool.source === source) && (category === "" || tool.category === category) && (fits(tool, wanted) || found.has(tool.name)))),
+    [tools, source, category, wanted, found],
+  );
+  const categories = named(tools.map(({ tool }) => tool.category));
   return (
     <div className="page tall">
       <header className="page-head">
         <h1>Tools</h1>
-        <input type="search" aria-label="Search tools" placeholder={`Search ${counted(tools.length, "tool")}`} value={words} onChange={(event) => setWords(event.target.value)} />
+        <FilterBar filters={filters}>
+          <Search name="q" label="Search tools" filters={filters} />
+          <Choose name="source" label="Source" any="All sources" options={named(tools.map(({ tool }) => tool.source))} filters={filters} />
+          {categories.length > 0 && <Choose name="category" label="Category" any="All categories" options={categories} filters={filters} />}
+        </FilterBar>
+        <span className="quiet">{counted(rows.filter((row) => "tool" in row).length, "tool")}</span>
       </header>
       {tools.length === 0 && (
         <Empty title="No tools yet">
-          Add a Python file to the config's <code>tools/</code> folder, or add a source. <code>jackfield doctor</code> diagnoses sources that do not work.
+          Add a Python file to the config's <code>tools/</code> folder, or add a <Link href="/sources">source</Link>.
         </Empty>
       )}
-      {tools.length > 0 && rows.length === 0 && <Empty title={`No tools match “${safeText(words, 60)}”`} />}
+      {tools.length > 0 && rows.length === 0 && <Empty title={q === "" ? "No tool matches these filters" : `No tools match “${safeText(q, 60)}”`} />}
       {rows.length > 0 && (
         <VList className="vlist" data={rows} tabIndex={0} role="region" aria-label="Tools">
           {(row) => ("heading" in row ? <Heading key={`of ${row.heading}`} {...row} /> : <ToolRow key={row.tool.name} one={row} />)}
@@ -71,6 +90,11 @@ function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
       )}
     </div>
   );
+}
+
+/** Each name once, in order, as an option. */
+function named(names: (string | null)[]): (readonly [string, string])[] {
+  return [...new Set(names.filter((name) => name !== null))].sort().map((name) => [name, inOneLine(name, 60)] as const);
 }
 
 function fits(tool: ToolDefinition, wanted: string): boolean {
@@ -114,7 +138,6 @@ function ToolRow({ one }: { one: EffectiveTool }): ReactNode {
 function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool | undefined; onChanged: () => void }): ReactNode {
   const { data: history, mutate } = useData<{ calls: CallRecord[] }>(`/api/v1/calls?tool=${encodeURIComponent(name)}&limit=20`, { every: 5000 });
   const canCall = useMay("call");
-  const isAdmin = useMay("admin");
   return (
     <div className="page">
       <header>
@@ -122,55 +145,72 @@ function OneTool({ name, tool, onChanged }: { name: string; tool: EffectiveTool 
           <Link href="/tools">Tools</Link>
         </nav>
         <h1 className="tool-name">{safeText(name, 80)}</h1>
-        {tool !== undefined && (
-          <>
-            <p className="text">{safeText(tool.tool.description, 5000)}</p>
-            <p className="facts quiet">
-              <span>{safeText(tool.tool.source, 60)}</span>
-              {tool.tool.category !== null && <span>{safeText(tool.tool.category, 60)}</span>}
-              <span title={tool.tool.version}>version {tool.tool.version.slice(0, 8)}</span>
-              {tool.requires_approval && <span>needs approval</span>}
-              {offBy(tool) !== null && <span>{offBy(tool)}</span>}
-            </p>
-            {tool.switched_off !== undefined && <OffForEverybody off={tool.switched_off} />}
-          </>
-        )}
+        {tool !== undefined && <p className="text">{safeText(tool.tool.description, 5000)}</p>}
+        {tool?.switched_off !== undefined && <OffForEverybody off={tool.switched_off} />}
       </header>
-      <Quarantine name={name} onChanged={onChanged} />
-      {tool !== undefined && (
-        <>
-          {canCall && <Preferences one={tool} onChanged={onChanged} />}
-          {isAdmin && <ForEverybody one={tool} onChanged={onChanged} />}
-          {canCall && (
-            <section aria-labelledby="try-title">
-              <h2 id="try-title">Try it</h2>
-              <Suspense fallback={<p className="quiet">Loading the form …</p>}>
+      {tool === undefined && <NotOffered name={name} hasCalls={history === undefined || history.calls.length > 0} onChanged={onChanged} />}
+      <div className="tool-columns">
+        <div className="tool-main">
+          {tool !== undefined && canCall && (
+            <Section title="Try it">
+              <Suspense fallback={<Skeleton what="the form" lines={3} />}>
                 <TryIt tool={tool.tool} onCalled={() => void mutate()} />
               </Suspense>
-            </section>
+            </Section>
           )}
-          <div>
-            <AsCode tool={tool.tool} />
-            <details>
-              <summary>Schema and metadata</summary>
-              <Tree value={{ parameters: tool.tool.parameters, metadata: tool.tool.metadata, version: tool.tool.version }} />
-            </details>
-          </div>
-        </>
-      )}
-      {tool === undefined && history?.calls.length === 0 && <Empty title="Tool not found">It may have been removed, or your key may not see it.</Empty>}
-      <section aria-labelledby="history-title">
-        <h2 id="history-title">Calls</h2>
-        {history?.calls.length === 0 && tool !== undefined && <p className="quiet">No calls yet.</p>}
-        <ol className="cards">
-          {history?.calls.map((call) => (
-            <li key={call.id}>
-              <CallCard call={shownRecord(call)} />
-            </li>
-          ))}
-        </ol>
-      </section>
+          <Section title="Calls" actions={<Link href={linkTo("/calls", { tool: name })}>All calls</Link>}>
+            {history === undefined && <Skeleton what="calls" lines={3} />}
+            {history?.calls.length === 0 && <p className="quiet">No calls yet.</p>}
+            <ol className="cards">
+              {history?.calls.map((call) => (
+                <li key={call.id}>
+                  <CallCard call={shownRecord(call)} />
+                </li>
+              ))}
+            </ol>
+          </Section>
+        </div>
+        {tool !== undefined && <About one={tool} onChanged={onChanged} />}
+      </div>
     </div>
+  );
+}
+
+/** What is known of a tool, and for whom it is on. */
+function About({ one, onChanged }: { one: EffectiveTool; onChanged: () => void }): ReactNode {
+  const { tool } = one;
+  const canCall = useMay("call");
+  const isAdmin = useMay("admin");
+  return (
+    <aside className="tool-about" aria-label="About the tool">
+      <Facts
+        isNarrow
+        facts={[
+          ["Source", <Link href={`/sources/${encodeURIComponent(tool.source)}`}>{safeText(tool.source, 60)}</Link>],
+          ["Category", tool.category === null ? null : safeText(tool.category, 60)],
+          ["Version", <code title={tool.version}>version {tool.version.slice(0, 8)}</code>],
+          ["Approval", one.requires_approval ? "needs approval" : null],
+          ["State", offBy(one)],
+        ]}
+      />
+      {canCall && (
+        <Section title="For you">
+          <Preferences one={one} onChanged={onChanged} />
+        </Section>
+      )}
+      {isAdmin && (
+        <Section title="For everybody">
+          <ForEverybody one={one} onChanged={onChanged} />
+        </Section>
+      )}
+      <div>
+        <AsCode tool={tool} />
+        <details>
+          <summary>Schema and metadata</summary>
+          <Json label="Definition" value={{ parameters: tool.parameters, metadata: tool.metadata, version: tool.version }} />
+        </details>
+      </div>
+    </aside>
   );
 }
 
@@ -248,18 +288,22 @@ function ForEverybody({ one, onChanged }: { one: EffectiveTool; onChanged: () =>
 
 interface Diff {
   diff: string | string[];
+  digest: string;
+  source: string;
 }
 
-/** A changed definition: quarantined until an administrator reviews the diff and accepts it. */
-function Quarantine({ name, onChanged }: { name: string; onChanged: () => void }): ReactNode {
+/** A tool that is not in the catalog: quarantined until an administrator reviews the diff and accepts it, or gone. */
+function NotOffered({ name, hasCalls, onChanged }: { name: string; hasCalls: boolean; onChanged: () => void }): ReactNode {
   const isAdmin = useMay("admin");
-  const { data, mutate } = useData<Diff>(isAdmin ? `/api/v1/tools/${encodeURIComponent(name)}/diff` : null);
+  const { data, error, mutate } = useData<Diff>(isAdmin ? `/api/v1/tools/${encodeURIComponent(name)}/diff` : null);
   const [fault, setFault] = useState<Error | null>(null);
   const lines = data === undefined ? [] : Array.isArray(data.diff) ? data.diff : data.diff.split("\n");
-  if (lines.filter((line) => line !== "").length === 0) return null;
+  if (isAdmin && data === undefined && error === undefined) return null;
+  if (lines.filter((line) => line !== "").length === 0) return hasCalls ? null : <Empty title="Tool not found">It may have been removed, or your key may not see it.</Empty>;
   const accept = async (): Promise<void> => {
     try {
-      await client.post(`/api/v1/tools/${encodeURIComponent(name)}/accept`, {});
+      // Only what was seen is meant.
+      await client.post(`/api/v1/tools/${encodeURIComponent(name)}/accept`, { digest: data?.digest });
       await mutate();
       onChanged();
     } catch (refusal) {
@@ -273,18 +317,12 @@ function Quarantine({ name, onChanged }: { name: string; onChanged: () => void }
       </header>
       <div className="card-body">
         <p>This tool is quarantined: it is not offered until an administrator accepts the change.</p>
-        <pre className="diff">
-          {lines.map((line, place) => (
-            <span key={place} className={line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : ""}>
-              {safeText(line, 1000)}
-              {"\n"}
-            </span>
-          ))}
-        </pre>
+        <Diff lines={lines} />
         <div className="actions">
           <button type="button" className="primary" onClick={() => void accept()}>
             Accept change
           </button>
+          {data !== undefined && <Link href={`/sources/${encodeURIComponent(data.source)}`}>Read it side by side, or refuse it</Link>}
         </div>
         {fault !== null && <Fault error={fault} />}
       </div>
@@ -298,10 +336,10 @@ function AsCode({ tool }: { tool: ToolDefinition }): ReactNode {
   return (
     <details>
       <summary>curl and Python</summary>
-      <pre className="code">{curl}</pre>
-      <Copy text={curl}>Copy curl</Copy>
-      <pre className="code">{python}</pre>
-      <Copy text={python}>Copy Python</Copy>
+      <div className="stack-small">
+        <Code label="curl" text={curl} copy="Copy curl" />
+        <Code label="Python" text={python} copy="Copy Python" />
+      </div>
     </details>
   );
 }

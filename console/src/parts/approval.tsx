@@ -1,4 +1,5 @@
 import { useId, useState, type ReactNode } from "react";
+import { parsed } from "@jackfield/react";
 import { Tree } from "./tree";
 
 interface ApprovalProps {
@@ -29,7 +30,7 @@ export function ApprovalForm({ args, canAnswer, onApprove, onReject }: ApprovalP
     }
   };
   const approve = (): void => {
-    const changed = edited === null ? null : parsed(edited);
+    const changed = edited === null ? null : valueOf(edited);
     if (changed === undefined) setFault("The arguments are not valid JSON.");
     else void send(() => onApprove(changed));
   };
@@ -70,9 +71,9 @@ export function ApprovalForm({ args, canAnswer, onApprove, onReject }: ApprovalP
   );
 }
 
-function parsed(text: string): unknown {
+function valueOf(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parsed(text);
   } catch {
     return undefined;
   }

@@ -46,7 +46,13 @@ export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
         <Link href={`/tools/${encodeURIComponent(call.toolName)}`}>{safeText(call.toolName, 80)}</Link>
         <span className="card-state">
           <Time call={call} />
-          <span className={`state-word ${call.status}`}>{state}</span>
+          {call.toolCallId.startsWith("call_") ? (
+            <Link className={`state-word ${call.status}`} href={`/calls/${encodeURIComponent(call.toolCallId)}`} title="The call's own page">
+              {state}
+            </Link>
+          ) : (
+            <span className={`state-word ${call.status}`}>{state}</span>
+          )}
         </span>
       </header>
       <div className="card-body">

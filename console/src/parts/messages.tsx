@@ -1,13 +1,12 @@
-import { lazy, memo, Suspense, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { VList, type VListHandle } from "virtua";
 import { toolCallOf, type InFlight, type Space, type SpaceMessage } from "@jackfield/react";
 import { CallCard } from "./call-card";
+import { MessageText, MessageTools } from "./message-tools";
 import { Empty } from "./states";
 import { Tree } from "./tree";
 import { inOneLine, safeText } from "../safe-text";
 import { clock } from "../time";
-
-const Markdown = lazy(() => import("./markdown"));
 
 type Row = { key: string; message: SpaceMessage; isNext: boolean } | { key: string; flying: InFlight; name: string };
 
@@ -63,6 +62,7 @@ export function Messages({ space }: { space: Space }): ReactNode {
     return (
       <div className="messages">
         {space.stream.is === "live" && <Empty title="No messages yet">Write something below. Agents that are members will answer.</Empty>}
+        <Arrivals space={space} />
       </div>
     );
   }
@@ -76,7 +76,7 @@ export function Messages({ space }: { space: Space }): ReactNode {
           New messages ↓
         </button>
       )}
-      <Arrivals messages={space.messages} />
+      <Arrivals space={space} />
     </div>
   );
 }
@@ -121,16 +121,16 @@ function useStickyEnd(frame: { current: HTMLElement | null }, isAtEnd: { current
 }
 
 /** Announces new messages to screen readers. */
-function Arrivals({ messages }: { messages: readonly SpaceMessage[] }): ReactNode {
+function Arrivals({ space: { messages, openedAt } }: { space: Space }): ReactNode {
   const last = messages.at(-1);
-  const before = useRef(last?.seq ?? 0);
+  const before = useRef(0);
   const [said, setSaid] = useState("");
   useEffect(() => {
-    if (last === undefined || last.seq <= before.current) return;
+    if (last === undefined || openedAt === null || last.seq <= Math.max(before.current, openedAt)) return;
     before.current = last.seq;
     const call = toolCallOf(last);
     setSaid(`${inOneLine(last.senderName, 60)}: ${call === null ? inOneLine(last.content, 300) : inOneLine(call.toolName, 80)}`);
-  }, [last]);
+  }, [last, openedAt]);
   return (
     <p className="hidden" role="log" aria-label="New messages">
       {said}
@@ -149,11 +149,12 @@ const MessageRow = memo(function MessageRow({ message, isNext }: { message: Spac
         </div>
       )}
       {call === null ? (
-        <Suspense fallback={<p className="text">{safeText(message.content)}</p>}>
-          <Markdown text={message.content} />
-        </Suspense>
+        <MessageText message={message} />
       ) : (
-        <CallCard call={call} />
+        <>
+          <CallCard call={call} />
+          <MessageTools message={message} />
+        </>
       )}
     </div>
   );

@@ -1,63 +1,58 @@
 import { useEffect, useState, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
-import { client, useData, type Readiness, type SourceStatus } from "../data";
+import { useConnection, type Connection } from "../connection";
+import { client, useData, type AgentRecord, type SpaceRecord } from "../data";
 import type { Known } from "../identity";
-import { Palette } from "./palette";
-import { inOneLine, safeText } from "../safe-text";
+import { PAGES } from "../pages";
+import { inOneLine } from "../safe-text";
+import { clock } from "../time";
 import { useWaiting } from "../waiting-list";
+import { Help } from "./help";
+import { Icon, Logo } from "./icon";
+import { Palette } from "./palette";
+import { Toasts } from "./toast";
+import { LeaveDialog } from "./unsaved";
 
-const PAGES = [
-  { path: "/spaces", name: "Spaces" },
-  { path: "/tools", name: "Tools" },
-  { path: "/waiting", name: "Waiting" },
-  { path: "/runs", name: "Runs" },
-  { path: "/agents", name: "Agents" },
-] as const;
-
-/** The frame of every page: navigation, source status, current user. */
+/** The frame of every page: navigation with counts, whether the gateway answers, the current user. */
 export function Shell({ identity, children }: { identity: Known; children: ReactNode }): ReactNode {
   const [location] = useLocation();
   const [isOpen, setIsOpen] = useState(false);
+  const [isFinding, setIsFinding] = useState(false);
   const waiting = useWaiting();
-  const { data: ready } = useData<Readiness>("/readyz", { every: 5000 });
-  const here = PAGES.find(({ path }) => location.startsWith(path))?.name;
+  const here = PAGES.find(({ path }) => isIn(location, path))?.name;
   useEffect(() => {
     document.title = `${waiting.forMe > 0 ? `(${waiting.forMe}) ` : ""}${here === undefined ? "" : `${here} · `}Jackfield`;
   }, [waiting.forMe, here]);
   useEffect(() => setIsOpen(false), [location]);
-  const counts: Record<string, number | undefined> = {
-    "/waiting": waiting.forMe || undefined,
-    "/tools": ready?.sources?.reduce((sum, source) => sum + source.tools, 0),
-  };
   return (
     <div className={isOpen ? "shell open" : "shell"}>
       <a className="skip" href="#main" onClick={(event) => (event.preventDefault(), document.getElementById("main")?.focus())}>
         Skip to content
       </a>
       <header className="top">
-        <button type="button" className="menu" aria-expanded={isOpen} aria-controls="side" onClick={() => setIsOpen(!isOpen)}>
-          ☰<span className="hidden"> Menu</span>
+        <button type="button" className="bare menu" aria-expanded={isOpen} aria-controls="side" onClick={() => setIsOpen(!isOpen)}>
+          <Icon name={isOpen ? "close" : "menu"} size={20} />
+          <span className="hidden">Menu</span>
         </button>
-        <strong>Jackfield</strong>
-        {waiting.forMe > 0 && <Link href="/waiting">{waiting.forMe} waiting</Link>}
+        <strong>{here ?? "Jackfield"}</strong>
+        {waiting.forMe > 0 && (
+          <Link href="/waiting" className="wait-link">
+            {waiting.forMe} waiting
+          </Link>
+        )}
+        <button type="button" className="bare" aria-label="Go to" onClick={() => setIsFinding(true)}>
+          <Icon name="search" />
+        </button>
       </header>
       <aside id="side" className="side">
-        <strong className="brand">Jackfield</strong>
-        <nav aria-label="Pages">
-          <ul>
-            {PAGES.map(({ path, name }) => (
-              <li key={path}>
-                <Link href={path} aria-current={location.startsWith(path) ? "page" : undefined}>
-                  <span>{name}</span>
-                  {counts[path] !== undefined && <span className="count">{counts[path]}</span>}
-                </Link>
-              </li>
-            ))}
-          </ul>
-        </nav>
-        <Sources ready={ready} />
+        <Link href="/overview" className="brand" aria-label="Jackfield">
+          <Logo /> Jackfield
+        </Link>
+        <Navigation location={location} forMe={waiting.forMe} />
         <footer>
-          <Palette />
+          <button type="button" className="go-to" onClick={() => setIsFinding(true)}>
+            <Icon name="search" /> Go to … <kbd>⌘K</kbd>
+          </button>
           <div className="who">
             <span className="one-line" title={about(identity)}>
               {inOneLine(identity.name, 100)}
@@ -71,51 +66,97 @@ export function Shell({ identity, children }: { identity: Known; children: React
       <p className="hidden" role="status">
         {waiting.forMe > 0 && `${waiting.forMe} ${waiting.forMe === 1 ? "call is" : "calls are"} waiting for an answer`}
       </p>
-      <main id="main" tabIndex={-1}>
-        {children}
-      </main>
+      <div className="content">
+        <Away />
+        <main id="main" tabIndex={-1}>
+          {children}
+        </main>
+      </div>
+      <Palette isOpen={isFinding} onOpen={() => setIsFinding(true)} onClose={() => setIsFinding(false)} />
+      <Help onSignOut={() => void signOut()} />
+      <Toasts />
+      <LeaveDialog />
     </div>
   );
 }
 
-function Sources({ ready }: { ready: Readiness | undefined }): ReactNode {
-  const shown = ready?.sources?.filter((source) => source.tools > 0 || source.status !== "up") ?? [];
-  if (shown.length === 0) return null;
+function isIn(location: string, path: string): boolean {
+  return location === path || location.startsWith(`${path}/`);
+}
+
+type Count = { words: string; tone?: "bad" | "wait" } | undefined;
+
+function Navigation({ location, forMe }: { location: string; forMe: number }): ReactNode {
+  const counts = useCounts(forMe);
   return (
-    <section className="sources" aria-labelledby="sources-title">
-      <h2 id="sources-title">Sources</h2>
+    <nav aria-label="Pages">
       <ul>
-        {shown.map((source) => (
-          <li key={source.name}>
-            <Source source={source} />
-          </li>
-        ))}
+        {PAGES.map(({ path, name, icon }) => {
+          const count = counts[path];
+          return (
+            <li key={path}>
+              <Link href={path} aria-current={isIn(location, path) ? "page" : undefined}>
+                <Icon name={icon} />
+                <span>{name}</span>
+                {count !== undefined && <span className={`count ${count.tone ?? ""}`}>{count.words}</span>}
+              </Link>
+            </li>
+          );
+        })}
       </ul>
-    </section>
+    </nav>
   );
 }
 
-/** One source; if it is not up, the reason can be expanded. */
-function Source({ source }: { source: SourceStatus }): ReactNode {
-  const line = (
-    <>
-      <span className={`dot ${source.status}`} aria-hidden="true" />
-      <span className="name">{inOneLine(source.name, 60)}</span>
-      <span className="quiet">{source.status === "up" ? source.tools : source.status.replace("_", " ")}</span>
-    </>
-  );
-  const said = [source.error, source.doing].filter((text) => typeof text === "string");
-  const stderr = source.stderr ?? [];
-  if (source.status === "up" || said.length + stderr.length === 0) return <div className="source-line">{line}</div>;
+const SHORT = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+
+/** What stands beside the names of the pages. */
+function useCounts(forMe: number): Record<string, Count> {
+  const { ready } = useConnection();
+  const { data: hour } = useData<{ total: { calls: number } }>("/api/v1/overview?minutes=60", { every: 30_000 });
+  const { data: spaces } = useData<{ spaces: SpaceRecord[] }>("/api/spaces", { every: 30_000 });
+  const { data: agents } = useData<{ agents: AgentRecord[] }>("/api/agents", { every: 30_000 });
+  const down = ready?.sources?.filter(({ status }) => status === "down" || status === "faulty").length ?? 0;
+  const logins = ready?.sources?.filter(({ status }) => status === "login_needed").length ?? 0;
+  const held = ready?.sources?.reduce((sum, source) => sum + (source.held?.length ?? 0), 0) ?? 0;
+  return {
+    "/calls": some(hour?.total.calls, (calls) => `${SHORT.format(calls)}/h`),
+    "/waiting": forMe > 0 ? { words: String(forMe), tone: "wait" } : undefined,
+    "/spaces": some(spaces?.spaces.length),
+    "/agents": some(agents?.agents.length),
+    "/tools": held > 0 ? { words: `${held} held`, tone: "wait" } : some(ready?.sources?.reduce((sum, source) => sum + source.tools, 0)),
+    "/sources": down > 0 ? { words: `${down} down`, tone: "bad" } : logins > 0 ? { words: counted(logins, "login"), tone: "wait" } : undefined,
+  };
+}
+
+function some(count: number | undefined, words: (count: number) => string = (one) => one.toLocaleString()): Count {
+  return count === undefined || count === 0 ? undefined : { words: words(count) };
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** Says on every page that the gateway is away, and as of when it is what the page shows. */
+function Away(): ReactNode {
+  const connection = useConnection();
+  const said = awayWords(connection);
   return (
-    <details>
-      <summary className="source-line">{line}</summary>
-      {said.map((text) => (
-        <p key={text}>{inOneLine(text, 600)}</p>
-      ))}
-      {stderr.length > 0 && <pre className="code">{stderr.map((text) => safeText(text, 300)).join("\n")}</pre>}
-    </details>
+    <div role="status" className={said === null ? "" : "away"}>
+      {said !== null && (
+        <>
+          <Icon name="warning" /> {said}
+        </>
+      )}
+    </div>
   );
+}
+
+function awayWords({ isAway, answeredAt, ready }: Connection): string | null {
+  if (isAway && answeredAt === null) return "The gateway does not answer. Reconnecting …";
+  if (isAway) return `The gateway does not answer. What you see is as of ${clock(new Date(answeredAt!).toISOString())}. Reconnecting …`;
+  if (ready?.store === "unreachable") return "The gateway's database does not answer. What you see may be old, and nothing can be changed.";
+  return null;
 }
 
 /** Who is signed in, in full. */

@@ -1,11 +1,27 @@
-import type { ReactNode } from "react";
+/**
+ * What a page shows instead of its content. `<Loading what="runs" />` for a page and `<Skeleton what="Runs" />` for a
+ * list, both after a moment, so that fast loads do not flicker. `<Empty title="No runs yet">how to get the first
+ * one</Empty>`. `<Fault error onRetry />` says what went wrong; a refusal (403) names the permission that is missing,
+ * in the gateway's words. `<Section>` is one titled part of a page that folds to a line when it is empty.
+ */
+import { useId, type ReactNode } from "react";
 import { GatewayError } from "@jackfield/react";
 
-/** Shown with a delay, so that fast loads do not flicker. */
 export function Loading({ what }: { what: string }): ReactNode {
   return (
     <div className="state loading" role="status">
       Loading {what} …
+    </div>
+  );
+}
+
+/** Lines of a list that is being loaded. */
+export function Skeleton({ what, lines = 8 }: { what: string; lines?: number }): ReactNode {
+  return (
+    <div className="skeleton" role="status" aria-label={`Loading ${what}`}>
+      {Array.from({ length: lines }, (_, place) => (
+        <span key={place} />
+      ))}
     </div>
   );
 }
@@ -41,6 +57,21 @@ export function Fault({ error, onRetry }: { error: Error; onRetry?: () => void }
   );
 }
 
+export function Section({ title, count, nothing, actions, children }: { title: string; count?: number | undefined; nothing?: ReactNode; actions?: ReactNode; children?: ReactNode }): ReactNode {
+  const id = useId();
+  return (
+    <section aria-labelledby={id} className={count === 0 ? "nothing" : ""}>
+      <div className="section-head">
+        <h2 id={id}>
+          {title} {count !== undefined && count > 0 && <span className="quiet">{count.toLocaleString()}</span>}
+        </h2>
+        {actions}
+      </div>
+      {count === 0 ? <p className="quiet">{nothing}</p> : children}
+    </section>
+  );
+}
+
 function isForbidden(error: Error): boolean {
   return error instanceof GatewayError && error.status === 403;
 }
@@ -48,7 +79,7 @@ function isForbidden(error: Error): boolean {
 export function NotHere(): ReactNode {
   return (
     <Empty title="Page not found">
-      <a href="#/spaces">Go to Spaces</a>
+      <a href="#/overview">Go to the overview</a>
     </Empty>
   );
 }

@@ -10,6 +10,7 @@ const PIECE = 1_000;
 export function Tree({ value, depth = 0, whole = false }: { value: unknown; depth?: number; whole?: boolean }): ReactNode {
   if (value === null) return <span className="json-word">null</span>;
   if (typeof value === "string") return whole ? <span className="text">{pieces(safeText(value, Infinity))}</span> : <LongText text={value} />;
+  if (isLargeNumber(value)) return <span className="json-word">{value.rawJSON}</span>;
   if (typeof value !== "object") return <span className="json-word">{String(value)}</span>;
   const entries: [string, unknown][] = Array.isArray(value) ? value.map((item, place) => [String(place), item]) : Object.entries(value);
   if (entries.length === 0) return <span className="json-word">{Array.isArray(value) ? "[ ]" : "{ }"}</span>;
@@ -45,8 +46,13 @@ function Branch({ entries, isList, depth, whole }: { entries: [string, unknown][
   );
 }
 
+/** An integer that JavaScript would round; the client keeps it as it came. */
+function isLargeNumber(value: unknown): value is { rawJSON: string } {
+  return typeof value === "object" && value !== null && (JSON as { isRawJSON?: (value: unknown) => boolean }).isRawJSON?.(value) === true;
+}
+
 function isBranch(value: unknown): boolean {
-  return typeof value === "object" && value !== null && Object.keys(value).length > 0;
+  return typeof value === "object" && value !== null && !isLargeNumber(value) && Object.keys(value).length > 0;
 }
 
 /** Untrusted text: folded if long, with hidden characters made visible. */

@@ -1,26 +1,41 @@
 import { useId, useState, type ReactNode } from "react";
+import { hasLargeNumber, indented } from "../call-code";
 import { client, useData, type CallRecord, type ToolDefinition } from "../data";
 import { FormOf } from "../forms/form";
 import { CallCard, shownRecord } from "./call-card";
 import { Fault } from "./states";
 
+interface Given {
+  tool: ToolDefinition;
+  onCalled: (callId: string) => void;
+  /** Arguments to begin with, as JSON. */
+  start?: string;
+  /** The call that is made again. */
+  replayOf?: string;
+  /** Asked before the call; false: it is not made. */
+  ask?: () => Promise<boolean>;
+}
+
 /** Calls a tool: a form generated from its schema, or JSON; then the card of the call. */
-export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCalled: () => void }): ReactNode {
+export default function TryIt({ tool, onCalled, start, replayOf, ask }: Given): ReactNode {
   const id = useId();
-  const [asJson, setAsJson] = useState(false);
-  const [values, setValues] = useState<unknown>(exampleOf(tool));
-  const [json, setJson] = useState("{}");
+  const [asJson, setAsJson] = useState(start !== undefined && hasLargeNumber(start));
+  const [values, setValues] = useState<unknown>(start === undefined ? exampleOf(tool) : JSON.parse(start));
+  const [json, setJson] = useState(start === undefined ? "{}" : indented(start));
   const [callId, setCallId] = useState<string | null>(null);
   const [fault, setFault] = useState<Error | null>(null);
   const [isBusy, setIsBusy] = useState(false);
 
-  const run = async (given: unknown): Promise<void> => {
+  /** Text, so that numbers go as they are written. */
+  const run = async (given: string): Promise<void> => {
+    if (ask !== undefined && !(await ask())) return;
     setIsBusy(true);
     setFault(null);
     try {
-      const { call_id } = await client.post<{ call_id: string }>(`/api/v1/tools/${encodeURIComponent(tool.name)}/execute`, { arguments: given ?? {} });
+      const body = `{"arguments":${given}${replayOf === undefined ? "" : `,"replay_of":${JSON.stringify(replayOf)}`}}`;
+      const { call_id } = JSON.parse(await client.text("POST", `/api/v1/tools/${encodeURIComponent(tool.name)}/execute`, body)) as { call_id: string };
       setCallId(call_id);
-      onCalled();
+      onCalled(call_id);
     } catch (refusal) {
       const { message, details = [] } = refusal as Error & { details?: { path: string; message: string }[] };
       setFault(new Error([message, ...details.map((one) => `${one.path}: ${one.message}`)].join(" ")));
@@ -30,10 +45,11 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
   };
   const runJson = (): void => {
     try {
-      void run(JSON.parse(json));
+      JSON.parse(json);
     } catch {
-      setFault(new Error("The arguments are not valid JSON."));
+      return setFault(new Error("The arguments are not valid JSON."));
     }
+    void run(json);
   };
   return (
     <div className="try-it">
@@ -51,7 +67,7 @@ export default function TryIt({ tool, onCalled }: { tool: ToolDefinition; onCall
           </div>
         </>
       ) : (
-        <FormOf schema={tool.parameters} value={values} isBusy={isBusy} onChange={setValues} onSubmit={(given) => void run(given)}>
+        <FormOf schema={tool.parameters} value={values} isBusy={isBusy} onChange={setValues} onSubmit={(given) => void run(JSON.stringify(given ?? {}))}>
           {Object.keys((tool.parameters["properties"] as object | undefined) ?? {}).length === 0 && <p className="quiet">No arguments.</p>}
           <div className="actions">
             <button type="button" className="plain" onClick={() => (setJson(JSON.stringify(values ?? {}, null, 2)), setAsJson(true))}>

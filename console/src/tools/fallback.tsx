@@ -1,16 +1,19 @@
 import { lazy, Suspense, type ReactNode } from "react";
 import type { ToolProps } from "@jackfield/react";
 import { Copy } from "../parts/copy";
+import { useHasApp } from "../apps/known";
 import { LongText, Tree } from "../parts/tree";
 import { inOneLine } from "../safe-text";
 import { Images, imagesIn } from "./images";
 import { rowsOf, Table } from "./table";
 
+const AppView = lazy(() => import("../apps/app-view"));
 const SchemaForm = lazy(() => import("./schema-form"));
 
 /** For tools without a registered component: arguments and result, and a form if an answer is needed. */
 export function Fallback(props: ToolProps): ReactNode {
   const { call, canAnswer } = props;
+  const hasApp = useHasApp(call.toolName);
   if (canAnswer) {
     return (
       <>
@@ -26,13 +29,25 @@ export function Fallback(props: ToolProps): ReactNode {
       {call.status === "error" && <p className="fault">
           <LongText text={call.error ?? inOneLine(call.result)} />
         </p>}
-      {call.status === "complete" && <Outcome value={call.result} />}
+      {hasApp && call.status !== "requires_action" ? (
+        <Suspense fallback={<p className="quiet">Loading the app …</p>}>
+          <AppView call={call} />
+        </Suspense>
+      ) : (
+        call.status === "complete" && <Outcome value={call.result} />
+      )}
       <details>
         <summary>
           Details <span className="quiet">{inOneLine(call.args, 80)}</span>
         </summary>
         <h4>Arguments</h4>
         <Tree value={call.args} />
+        {hasApp && call.status === "complete" && (
+          <>
+            <h4>Result</h4>
+            <Outcome value={call.result} />
+          </>
+        )}
         <div className="copies">
           <Copy text={JSON.stringify(call.args, null, 2)}>Copy arguments</Copy>
           {call.status === "complete" && <Copy text={JSON.stringify(call.result, null, 2)}>Copy result</Copy>}

@@ -1,4 +1,4 @@
-import { GatewayError } from "./types";
+import { GatewayError } from "./types.js";
 
 export interface ClientOptions {
   /** The gateway's address; empty for the page's own origin. */
@@ -38,8 +38,14 @@ export class Client {
   }
 
   async send<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const text = await this.text(method, path, body === undefined ? undefined : JSON.stringify(body));
+    return (text ? tryParse(text) : undefined) as T;
+  }
+
+  /** The same with JSON as text, which keeps numbers that JavaScript would round. */
+  async text(method: string, path: string, body?: string): Promise<string> {
     const init: RequestInit = { method, headers: this.headers(body !== undefined), credentials: "same-origin" };
-    if (body !== undefined) init.body = JSON.stringify(body);
+    if (body !== undefined) init.body = body;
     let answer: Response;
     try {
       answer = await fetch(this.url + path, init);
@@ -47,9 +53,8 @@ export class Client {
       throw new GatewayError(0, "unreachable", "The gateway cannot be reached. Is it running?");
     }
     const text = await answer.text();
-    const said = text ? (tryParse(text) as Record<string, unknown> | undefined) : undefined;
-    if (!answer.ok) throw refusal(answer.status, said);
-    return said as T;
+    if (!answer.ok) throw refusal(answer.status, text ? (tryParse(text) as Record<string, unknown> | undefined) : undefined);
+    return text;
   }
 
   headers(hasBody: boolean): Record<string, string> {
@@ -71,9 +76,21 @@ function refusal(status: number, said: Record<string, unknown> | undefined): Gat
   );
 }
 
+/** Numbers of so many digits may be rounded; the quick look spares most answers the slow way. */
+const LARGE = /[:[,]\s*-?\d{16,}/;
+const RAW = JSON as typeof JSON & { rawJSON?: (text: string) => unknown };
+
+/** JSON in which integers beyond 2^53 keep their digits: shown and sent as they came, where the browser can. */
+export function parsed(text: string): unknown {
+  if (RAW.rawJSON === undefined || !LARGE.test(text)) return JSON.parse(text);
+  const kept = (_key: string, value: unknown, context?: { source?: string }): unknown =>
+    typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && context?.source !== undefined ? RAW.rawJSON!(context.source) : value;
+  return JSON.parse(text, kept as (key: string, value: unknown) => unknown);
+}
+
 function tryParse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parsed(text);
   } catch {
     return undefined;
   }

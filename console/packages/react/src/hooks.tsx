@@ -1,8 +1,8 @@
 import { createContext, useCallback, useContext, useEffect, useMemo, useReducer, useRef, useState, type ReactNode } from "react";
-import { Client, type ClientOptions } from "./client";
-import { EMPTY, withEvent, withPage, type SpaceState } from "./space-state";
-import { follow, type StreamState } from "./stream";
-import { GatewayError, type SpaceEvent, type SpaceMessage } from "./types";
+import { Client, type ClientOptions } from "./client.js";
+import { EMPTY, withEvent, withPage, type SpaceState } from "./space-state.js";
+import { follow, type StreamState } from "./stream.js";
+import { GatewayError, type SpaceEvent, type SpaceMessage } from "./types.js";
 
 const ClientContext = createContext<Client>(new Client());
 
@@ -31,6 +31,8 @@ function changed(state: SpaceState, change: Change): SpaceState {
 
 export interface Space extends SpaceState {
   stream: StreamState;
+  /** The last event's number when the space was opened: what comes after it is new. Null until it has been read. */
+  openedAt: number | null;
   /** Whether there may be earlier messages. */
   hasEarlier: boolean;
   loadEarlier: () => Promise<void>;
@@ -45,6 +47,7 @@ export function useSpace(spaceId: string): Space {
   const [state, change] = useReducer(changed, EMPTY);
   const [stream, setStream] = useState<StreamState>({ is: "connecting" });
   const [hasEarlier, setHasEarlier] = useState(false);
+  const [openedAt, setOpenedAt] = useState<number | null>(null);
   const first = useRef(Number.MAX_SAFE_INTEGER);
   const isReading = useRef(false);
   const unsent = useRef<{ content: string; id: string } | null>(null);
@@ -54,6 +57,7 @@ export function useSpace(spaceId: string): Space {
     let stop = (): void => {};
     let isGone = false;
     change("empty");
+    setOpenedAt(null);
     setStream({ is: "connecting" });
     const begin = async (): Promise<void> => {
       try {
@@ -62,6 +66,7 @@ export function useSpace(spaceId: string): Space {
         first.current = messages[0]?.seq ?? 0;
         setHasEarlier(messages.length === PAGE);
         change({ page: messages, lastSeq });
+        setOpenedAt(lastSeq);
         stop = followGathered(client, `${path}/stream`, lastSeq, { onEvents: change, onState: setStream });
       } catch (fault) {
         if (isGone) return;
@@ -109,7 +114,7 @@ export function useSpace(spaceId: string): Space {
     [client, path],
   );
 
-  return { ...state, stream, hasEarlier, loadEarlier, send };
+  return { ...state, stream, openedAt, hasEarlier, loadEarlier, send };
 }
 
 /** A client-side message id. Not `crypto.randomUUID`, which is missing on plain HTTP. */

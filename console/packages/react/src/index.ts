@@ -1,6 +1,7 @@
-export { Client, type ClientOptions } from "./client";
-export { JackfieldProvider, useClient, useSpace, useToolResult, type Space, type ToolResult } from "./hooks";
-export { ToolUI, ToolUIProvider, useHasToolUI, type ToolComponent, type ToolProps, type ToolRegistry } from "./registry";
-export { EMPTY, withEvent, withPage, type InFlight, type SpaceState } from "./space-state";
-export { follow, frames, type Frame, type FollowOptions, type StreamState } from "./stream";
-export { GatewayError, toolCallOf, type ActiveAgent, type CallState, type SpaceEvent, type SpaceMessage, type ToolCallData } from "./types";
+export { Client, parsed, type ClientOptions } from "./client.js";
+export { JackfieldProvider, useClient, useSpace, useToolResult, type Space, type ToolResult } from "./hooks.js";
+export { PlainTool, ToolUI, ToolUIProvider, useHasToolUI, type ToolComponent, type ToolProps, type ToolRegistry } from "./registry.js";
+export { EMPTY, textWith, withEvent, withPage, type InFlight, type SpaceState } from "./space-state.js";
+export { follow, frames, type Frame, type FollowOptions, type StreamState } from "./stream.js";
+export { GatewayError, toolCallOf, type ActiveAgent, type CallState, type SpaceEvent, type SpaceMessage, type ToolCallData } from "./types.js";
+export { takeTurn, history, answerCall, type Turn, type TurnEvent } from "./turn.js";

@@ -1,4 +1,4 @@
-import type { ActiveAgent, SpaceEvent, SpaceMessage, ToolCallData } from "./types";
+import type { ActiveAgent, SpaceEvent, SpaceMessage, ToolCallData } from "./types.js";
 
 /** A message or call that is being streamed. */
 export interface InFlight {
@@ -68,7 +68,12 @@ function withDurable(state: SpaceState, event: SpaceEvent): SpaceState {
   }
 }
 
-/** `text = text[:offset] + delta`: repeated deltas and snapshots have the same effect. */
+/** `text = text[:offset] + delta`, which repeated deltas and snapshots may be given again; offsets count code points. */
+export function textWith(text: string, { offset = 0, delta = "" }: Pick<SpaceEvent, "offset" | "delta">): string {
+  if (offset >= text.length) return text + delta;
+  return (/[\ud800-\udfff]/.test(text) ? [...text].slice(0, offset).join("") : text.slice(0, offset)) + delta;
+}
+
 function withPiece(state: SpaceState, event: SpaceEvent): SpaceState {
   const id = event.streamId;
   if (id === undefined) return state;
@@ -76,7 +81,7 @@ function withPiece(state: SpaceState, event: SpaceEvent): SpaceState {
   if (event.type !== "space.message.streaming" && event.type !== "tool.streaming") return state;
   const kind = event.type === "tool.streaming" ? "tool" : "message";
   const before = state.inFlight.find((one) => one.streamId === id) ?? begun(event, kind);
-  const text = before.text.slice(0, event.offset ?? 0) + (event.delta ?? "");
+  const text = textWith(before.text, event);
   const partialArgs = kind === "tool" ? event["partialArgs"] : null;
   const now: InFlight = { ...before, text, partialArgs };
   const others = state.inFlight.filter((one) => one.streamId !== id);

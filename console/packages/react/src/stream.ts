@@ -1,5 +1,5 @@
-import type { Client } from "./client";
-import { GatewayError } from "./types";
+import { parsed, type Client } from "./client.js";
+import { GatewayError } from "./types.js";
 
 export interface Frame {
   id: string | null;
@@ -18,10 +18,12 @@ export type StreamState = { is: "connecting" | "live" } | { is: "waiting"; error
 
 const PAUSES = [250, 500, 1000, 2000, 5000];
 const SILENT_MS = 75_000; // the gateway sends at least a ping every 30 s
+const UNSEEN_MS = 5_000;
 
 /**
  * Follows a stream of server-sent events until stopped. Reconnects and resumes after the last event whenever the connection
- * breaks: a gateway restart, a lost network, a suspended laptop.
+ * breaks: a gateway restart, a lost network, a suspended laptop. A page in the background holds no connection, because over
+ * HTTP/1.1 all pages of a browser share six of them; it resumes when it is seen again.
  */
 export function follow(client: Client, path: string, { after = null, onFrame, onState }: FollowOptions): () => void {
   const stopped = new AbortController();
@@ -33,6 +35,7 @@ export function follow(client: Client, path: string, { after = null, onFrame, on
     const stop = (): void => attempt.abort();
     stopped.signal.addEventListener("abort", stop);
     let watchdog = setTimeout(stop, SILENT_MS);
+    const unwatch = whenUnseen(stop);
     try {
       const headers: Record<string, string> = { ...client.headers(false), accept: "text/event-stream" };
       if (last !== null) headers["last-event-id"] = last;
@@ -54,6 +57,7 @@ export function follow(client: Client, path: string, { after = null, onFrame, on
       }
     } finally {
       clearTimeout(watchdog);
+      unwatch();
       stopped.signal.removeEventListener("abort", stop);
       attempt.abort();
     }
@@ -61,12 +65,15 @@ export function follow(client: Client, path: string, { after = null, onFrame, on
 
   const run = async (): Promise<void> => {
     while (!stopped.signal.aborted) {
+      await untilSeen(stopped.signal);
+      if (stopped.signal.aborted) return;
       onState?.({ is: "connecting" });
       try {
         await once();
         if (!stopped.signal.aborted) onState?.({ is: "waiting", error: "The connection was closed." });
       } catch (fault) {
         if (stopped.signal.aborted) return;
+        if (isUnseen()) continue;
         if (fault instanceof GatewayError && fault.isFinal) {
           onState?.({ is: "refused", error: fault });
           return;
@@ -78,6 +85,40 @@ export function follow(client: Client, path: string, { after = null, onFrame, on
   };
   void run();
   return () => stopped.abort();
+}
+
+function isUnseen(): boolean {
+  return typeof document !== "undefined" && document.visibilityState === "hidden";
+}
+
+/** Calls back once the page has been in the background for a while; returns how to stop watching. */
+function whenUnseen(leave: () => void): () => void {
+  if (typeof document === "undefined") return () => undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = (): void => {
+    clearTimeout(timer);
+    if (isUnseen()) timer = setTimeout(leave, UNSEEN_MS);
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", look);
+  };
+}
+
+function untilSeen(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (!isUnseen() || signal.aborted) return resolve();
+    const look = (): void => {
+      if (isUnseen() && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+  });
 }
 
 /** Parses a chunked text stream into complete events. */
@@ -107,7 +148,7 @@ function parseFrame(block: string): Frame | null {
   }
   if (data.length === 0) return null;
   try {
-    return { id, event, data: JSON.parse(data.join("\n")) };
+    return { id, event, data: parsed(data.join("\n")) };
   } catch {
     return null;
   }

@@ -27,6 +27,8 @@ export interface SpaceMessage {
   seq: number;
   runId: string | null;
   createdAt: string;
+  /** When its author changed it last, if ever. */
+  editedAt?: string;
 }
 
 export interface ActiveAgent {

@@ -1,0 +1,87 @@
+import { useState, type ReactNode } from "react";
+import { Link } from "wouter";
+import { useData } from "../../data";
+import { Section } from "../../parts/states";
+import { counted, inOneLine } from "../../safe-text";
+import type { SourceRecord } from "./records";
+
+interface Resource {
+  uri?: string;
+  uriTemplate?: string;
+  source: string;
+  name?: string;
+  description?: string;
+  mimeType?: string;
+}
+
+interface Prompt {
+  name: string;
+  source: string;
+  description?: string;
+}
+
+const MOST = 100;
+
+/** Tools, prompts, resources and templates of a source, by their public names. */
+export function Offers({ source }: { source: SourceRecord }): ReactNode {
+  const { name, tools } = source;
+  const has = source.resources + source.templates > 0;
+  const { data: resources } = useData<{ resources: Resource[] }>(has ? "/api/v1/resources?limit=1000" : null);
+  const { data: templates } = useData<{ resourceTemplates: Resource[] }>(has ? "/api/v1/resources/templates" : null);
+  const { data: prompts } = useData<{ prompts: Prompt[] }>(source.prompts.length > 0 ? "/api/v1/prompts" : null);
+  const shownTemplates = (templates?.resourceTemplates ?? []).filter((one) => one.source === name);
+  return (
+    <>
+      <Section title="Tools" count={tools.length} nothing="It offers no tools now.">
+        <Folded what="tool">
+          {tools.map((tool) => (
+            <li key={tool}>
+              <Link href={`/tools/${encodeURIComponent(tool)}`}>
+                <code>{inOneLine(tool, 80)}</code>
+              </Link>
+            </li>
+          ))}
+        </Folded>
+      </Section>
+      {source.prompts.length > 0 && (
+        <Section title="Prompts" count={source.prompts.length}>
+          <Folded what="prompt">
+            {source.prompts.map((prompt) => (
+              <li key={prompt}>
+                <code>{inOneLine(prompt, 80)}</code> <span className="quiet">{inOneLine(prompts?.prompts.find((one) => one.name === prompt)?.description ?? "", 200)}</span>
+              </li>
+            ))}
+          </Folded>
+        </Section>
+      )}
+      {has && (
+        <Section title="Resources" count={source.resources + source.templates}>
+          <Folded what="resource">
+            {[...(resources?.resources ?? []).filter((one) => one.source === name), ...shownTemplates].map((one) => (
+              <li key={one.uri ?? one.uriTemplate}>
+                <code>{inOneLine(one.uri ?? one.uriTemplate ?? "", 160)}</code>{" "}
+                <span className="quiet">
+                  {inOneLine([one.name, one.mimeType, one.description].filter((text) => text !== undefined).join(" · "), 240)}
+                </span>
+              </li>
+            ))}
+          </Folded>
+        </Section>
+      )}
+    </>
+  );
+}
+
+function Folded({ what, children }: { what: string; children: ReactNode[] }): ReactNode {
+  const [isAll, setIsAll] = useState(false);
+  return (
+    <>
+      <ul className="names">{isAll ? children : children.slice(0, MOST)}</ul>
+      {!isAll && children.length > MOST && (
+        <button type="button" className="plain" onClick={() => setIsAll(true)}>
+          Show {counted(children.length - MOST, `more ${what}`)}
+        </button>
+      )}
+    </>
+  );
+}
