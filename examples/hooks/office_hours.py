@@ -1,6 +1,6 @@
 """A hook at a URL, with the standard library only: outside office hours a person has to allow the call.
 
-HOOK_SECRET=some-long-secret python office_hours.py 9100
+HOOK_SECRET=whsec_$(head -c 32 /dev/urandom | base64) python office_hours.py 9100
 
 [[hooks]]
 on = "before_call"
@@ -19,7 +19,7 @@ import os
 import sys
 import time
 
-SECRET = os.environ["HOOK_SECRET"].encode()
+KEY = base64.b64decode(os.environ["HOOK_SECRET"].removeprefix("whsec_"))
 OPENS, CLOSES = int(os.environ.get("OPENS", "9")), int(os.environ.get("CLOSES", "17"))
 TOLERANCE = 300
 """Seconds; an older request may be a replay."""
@@ -37,7 +37,7 @@ def is_genuine(headers, body):
     number, sent = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "0")
     if not sent.isdigit() or abs(time.time() - int(sent)) > TOLERANCE:
         return False
-    digest = hmac.digest(SECRET, f"{number}.{sent}.".encode() + body, hashlib.sha256)
+    digest = hmac.digest(KEY, f"{number}.{sent}.".encode() + body, hashlib.sha256)
     expected = f"v1,{base64.b64encode(digest).decode()}"
     return any(hmac.compare_digest(expected, given) for given in headers.get("webhook-signature", "").split())
 

@@ -24,6 +24,9 @@ timeout = 30000
 """
 
 
+SECRET, ANOTHER = (f"whsec_{letter * 32}" for letter in "AB")
+
+
 def at_url(url: str, secret: str, tool: str) -> str:
     return f"""
 [[hooks]]
@@ -76,14 +79,14 @@ async def test_spending_is_limited_and_survives_the_gateway(tmp_path: Path) -> N
 @requirement("HOOK-examples")
 @requirement("HOOK-url")
 async def test_a_hook_at_a_url_checks_who_asks(tmp_path: Path) -> None:
-    env = {**os.environ, "HOOK_SECRET": "a-long-secret", "OPENS": "0", "CLOSES": "0"}
+    env = {**os.environ, "HOOK_SECRET": SECRET, "OPENS": "0", "CLOSES": "0"}
     program = await asyncio.create_subprocess_exec(
         sys.executable, str(EXAMPLES / "office_hours.py"), "0", env=env, stdout=asyncio.subprocess.PIPE
     )
     assert program.stdout is not None
     try:
         url = (await program.stdout.readline()).decode().strip()
-        hooks = at_url(url, "a-long-secret", "echo") + at_url(url, "another", "fail")
+        hooks = at_url(url, SECRET, "echo") + at_url(url, ANOTHER, "fail")
         async with hooked(tmp_path, "", hooks) as (_, client):
             asked = await execute(client, "echo", text="x")
             shown = await record(client, asked.json()["call_id"])

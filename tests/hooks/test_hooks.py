@@ -1,11 +1,13 @@
 """Hooks before and after calls, through the HTTP API of a gateway in this process."""
 
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
 from jackfield.errors import ConfigError
-from tests.hooks.harness import OTHER, PATIENT, execute, hook, hooked, notes, record
+from tests.hooks.harness import OTHER, execute, hook, hooked, notes, record
 from tests.requirement import requirement
 
 DECIDING = """
@@ -172,7 +174,8 @@ async def test_the_list_has_the_order_and_how_each_fared(tmp_path: Path) -> None
         ("", '\n[[hooks]]\non = "before_call"\n', "none of url, python and use"),
         ("", '\n[[hooks]]\non = "before_call"\nuse = "nobodys"\n', "nothing installed offers"),
         ("", '\n[[hooks]]\non = "before_call"\nurl = "ftp://x"\n', "not a full URL"),
-        ("def decide(event): ...\n", BEFORE + BEFORE, "has that name"),
+        ("", '\n[[hooks]]\non = "before_call"\nurl = "http://x/"\nsecret = "abc"\n', "secret is not a webhook secret"),
+        ("def decide(event): ...\n", BEFORE + BEFORE, "is called 'decide'"),
     ],
 )
 async def test_a_hook_that_cannot_be_used_stops_the_start(tmp_path: Path, code: str, hooks: str, said: str) -> None:
@@ -183,20 +186,41 @@ async def test_a_hook_that_cannot_be_used_stops_the_start(tmp_path: Path, code: 
 
 @requirement("HOOK-config")
 async def test_a_reload_is_whole_or_nothing_and_keeps_what_did_not_change(tmp_path: Path) -> None:
-    async with hooked(tmp_path, DECIDING, BEFORE) as (gateway, client):
-        await execute(client, "echo", text="yes")
-        (one,) = gateway.hooks.all
-        broken = type(one.settings)(on="after_call", python="hooks.py:nobody")
-        with pytest.raises(ConfigError):
-            await gateway.hooks.apply([one.settings, broken], where="the config")
-        assert gateway.hooks.all == (one,)
-        after = type(one.settings)(on="after_call", python="hooks.py:review", tools=("echo",), timeout=PATIENT)
-        await gateway.hooks.apply([one.settings, after], where="the config")
-        assert gateway.hooks.all[0] is one
-        replaced = (await execute(client, "echo", text="mail")).json()
-        await gateway.hooks.apply([], where="the config")
-        plain = (await execute(client, "echo", text="mail")).json()
-        workers = (await client.get("/api/v1/workers")).json()["workers"]
-    assert replaced["result"] == {"said": "[mail]"}
-    assert plain["result"] == {"said": "mail"}
-    assert workers == []
+    after = hook("after", "review", tools=["echo"])
+    at_url = '\n[[hooks]]\non = "after_call"\nurl = "http://127.0.0.1:9/"\ntools = ["fail"]\n'
+    async with hooked(tmp_path, DECIDING, BEFORE + at_url) as (gateway, client):
+        config = tmp_path / "jackfield.toml"
+        plain = config.read_text().removesuffix(BEFORE + at_url)
+
+        async def reload(hooks: str) -> httpx2.Response:
+            config.write_text(plain + hooks)
+            return await client.post("/api/v1/config/reload")
+
+        async def said() -> Any:
+            return (await execute(client, "echo", text="mail")).json()["result"]["said"]
+
+        before = gateway.hooks.all
+        broken = await reload(BEFORE + at_url + hook("after", "nobody"))
+        assert (broken.status_code, "has no function 'nobody'" in broken.text) == (409, True)
+        assert gateway.hooks.all == before
+        assert await said() == "mail"
+
+        assert (await reload(BEFORE + at_url + after)).json()["changed"] == ["hooks"]
+        assert gateway.hooks.all[:2] == before
+        assert await said() == "[mail]"
+
+        (tmp_path / "hooks.py").write_text("1 / 0\n" + DECIDING)
+        broken = await reload(BEFORE + at_url + after)
+        assert (broken.status_code, "line 1: ZeroDivisionError" in broken.text) == (409, True)
+        assert await said() == "[mail]"
+        (worker,) = (await client.get("/api/v1/workers")).json()["workers"]
+        assert worker["state"] == "running"
+
+        (tmp_path / "hooks.py").write_text(DECIDING.replace("[mail]", "<mail>"))
+        assert (await reload(BEFORE + at_url + after)).json()["changed"] == ["hooks"]
+        assert await said() == "<mail>"
+        assert (await reload(BEFORE + at_url + after)).json()["changed"] == []
+
+        assert (await reload("")).json()["changed"] == ["hooks"]
+        assert await said() == "mail"
+        assert (await client.get("/api/v1/workers")).json()["workers"] == []

@@ -7,7 +7,7 @@ from jackfield.settings import Settings, load_settings
 from jackfield.settings.changes import in_force
 from tests.requirement import requirement
 
-WRITTEN = "written-out-0123456789"
+WRITTEN = "writtenOut01234567890123"
 SECRET = "value-of-the-variable"
 
 
@@ -117,9 +117,9 @@ env = {{ INNER = "{WRITTEN}" }}
 
 @requirement("CONSOLE-config-origins")
 def test_after_a_reload_what_waits_for_a_restart_is_shown_as_it_is_in_force(tmp_path: Path) -> None:
-    old = loaded(tmp_path, "[server]\nport = 1\n[store]\nkeep = 3\n[[hooks]]\non = 'before_call'\nurl = 'http://a/b'\n")
+    old = loaded(tmp_path, "[server]\nport = 1\n[store]\nkeep = 3\n[scenario]\nname = 'mine'\n")
     new = loaded(tmp_path, "[server]\nport = 2\n[store]\nkeep = 4\n")
     values = shown(in_force(old, new))
     assert values["server.port"] == (1, "file", None)
     assert values["store.keep"] == (4, "file", None)
-    assert values["hooks[0].url"] == ("http://a/b", "file", None)
+    assert values["scenario.name"] == ("mine", "file", None)

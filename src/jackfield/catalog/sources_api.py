@@ -3,7 +3,7 @@
 Above: `routes_sources.py`. Below: the gateway's statuses and the catalog.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -124,12 +124,15 @@ class SourceApi:
         *,
         run_time: RunTimeSources,
         statuses: Callable[[], list[SourceStatus]],
+        take_listings: Callable[[], Awaitable[None]],
         redact: Callable[[str], str],
     ) -> None:
+        """`take_listings` has the catalog show what the sources list now."""
         self._catalog = catalog
         self._stored_tools = stored_tools
         self._run_time = run_time
         self._statuses = statuses
+        self._take_listings = take_listings
         self._redact = redact
 
     async def list_sources(self, request: Request) -> Response:
@@ -145,7 +148,7 @@ class SourceApi:
         name, raw = _named(await read_object(request))
         require_unlimited(request.principal)
         await self._run_time.create(name, raw, created_by=request.principal.name)
-        await self._run_time.settled(name)
+        await self._come_up(name)
         return json_response(OneSource(source=self._shown(request, name)), status=201)
 
     async def change_source(self, request: Request) -> Response:
@@ -155,13 +158,14 @@ class SourceApi:
         if patch.pop("name", name) != name:
             raise BadRequest("A source keeps its name. Leave the name out, or make another source.", param="name")
         await self._run_time.change(name, patch, by=request.principal.name)
-        await self._run_time.settled(name)
+        await self._come_up(name)
         return json_response(OneSource(source=self._shown(request, name)))
 
     async def remove_source(self, request: Request) -> Response:
         """Forget a source; its tools are gone at every gateway."""
         require_unlimited(request.principal)
         await self._run_time.remove(request.part("name"), by=request.principal.name)
+        await self._take_listings()
         return EmptyResponse(204)
 
     async def restart_source(self, request: Request) -> Response:
@@ -184,6 +188,11 @@ class SourceApi:
         name, raw = _named({"name": "test", **body})
         source, settings = self._run_time.made_for_test(name, raw)
         return await self._tested(request, source, settings)
+
+    async def _come_up(self, name: str) -> None:
+        """Wait until the source has, or has failed, but not for long; then the catalog has its tools."""
+        await self._run_time.settled(name)
+        await self._take_listings()
 
     async def _tested(self, request: Request, source: Source, settings: SourceSettings) -> Response:
         tried = await try_source(source)
@@ -271,10 +280,13 @@ def routes(
     *,
     run_time: RunTimeSources,
     statuses: Callable[[], list[SourceStatus]],
+    take_listings: Callable[[], Awaitable[None]],
     redact: Callable[[str], str],
 ) -> list[Route]:
     """Every route of sources."""
-    api = SourceApi(catalog, stored_tools, run_time=run_time, statuses=statuses, redact=redact)
+    api = SourceApi(
+        catalog, stored_tools, run_time=run_time, statuses=statuses, take_listings=take_listings, redact=redact
+    )
     return [
         Route(
             method="GET",

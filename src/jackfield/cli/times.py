@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from jackfield.cli.options import UsageError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(rf"(\d{{1,9}})([{''.join(_UNITS)}]?)")
-_AGO = re.compile(r"([0-9]{1,9})([smhd])")
+_DURATION = re.compile(rf"([0-9]{{1,9}})([{''.join(_UNITS)}]?)")
 
 
 def seconds_in(text: str, flag: str) -> int:
@@ -22,12 +21,14 @@ def seconds_in(text: str, flag: str) -> int:
 
 
 def moment_in(text: str) -> str:
-    """A time in ISO 8601; `2h` is two hours ago. What is neither is for the gateway to refuse."""
-    found = _AGO.fullmatch(text.strip())
-    if found is None:
-        return text
+    """A time in ISO 8601; `2h` is two hours ago."""
+    found = _DURATION.fullmatch(text.strip())
     try:
-        moment = datetime.now(UTC) - timedelta(seconds=int(found[1]) * _UNITS[found[2]])
-    except OverflowError:
-        return text
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+        if found is not None and found[2]:
+            moment = datetime.now(UTC) - timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+            return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+        return datetime.fromisoformat(text.strip().upper()).isoformat()
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"'{text}' is not a time. Write it as 2026-01-15 or 2026-01-15T10:30:00Z, or how long ago: 30m, 12h, 7d."
+        ) from None

@@ -474,7 +474,7 @@ class Gateway:
             await self.vault.open()
             await self.connections.book.reload()
             await self.principals.people.reload()
-            await self.hooks.apply(self.settings.hooks, where=str(self.settings.path))
+            self.hooks.apply(await self.hooks.prepared(self.settings.hooks, where=str(self.settings.path)))
         except BaseException:
             await self.worker_host.close()
             await self.store.close()

@@ -20,6 +20,7 @@ from jackfield.audit.types import Entry
 from jackfield.errors import ConfigError, ConfigInvalid, Conflict, JackfieldError, NotReady
 from jackfield.gateway.building import configured_agents, identity_warnings
 from jackfield.gateway.key_names import KeyNames
+from jackfield.hooks.service import PreparedHooks
 from jackfield.identity.keys import ConfiguredKeys, configured_keys
 from jackfield.identity.oauth.front import external_issuer
 from jackfield.llm.models import DescribedModel
@@ -50,6 +51,7 @@ class Prepared(Struct, frozen=True, kw_only=True, eq=False):
     models: dict[str, DescribedModel]
     remade: frozenset[str]
     """The sources that are new, or connected in another way."""
+    hooks: PreparedHooks
 
 
 class ConfigReloader:
@@ -106,8 +108,12 @@ class ConfigReloader:
                 raise NotReady("The gateway is starting or stopping, so its config is not read now. Try again later.")
             try:
                 prepared = await self._prepare()
-                await self._record(prepared, actor=actor)
-                await self._apply(prepared)
+                try:
+                    await self._record(prepared, actor=actor)
+                    await self._apply(prepared)
+                except BaseException:
+                    await self._gateway.hooks.drop(prepared.hooks)
+                    raise
             except ConfigError as fault:
                 self.error = fault.message
                 log.error("The config was read anew (%s), and nothing was changed. %s", cause, fault.message)  # noqa: TRY400 - the sentence says it all
@@ -169,24 +175,29 @@ class ConfigReloader:
         gateway.stored_tools.check(new)
         groups = gateway.groups.prepared(new)
         await KeyNames(new, groups=groups, agents=gateway.agents, store=gateway.store).check_config()
-        prepared = Prepared(
+        keys = configured_keys(new, groups=gateway.groups)
+        models = gateway.models.prepared(new.models)
+        remade = _to_connect(old, new, changes)
+        if remade:
+            self._check_sources(new, remade)
+        if any(source.auth != "none" for source in new.sources):
+            await self._require_vault()
+        hooks = await gateway.hooks.prepared(new.hooks, where=str(new.path))  # last, since it starts processes
+        if gateway.hooks.differ(hooks):  # also where only a file of theirs does
+            changes = msgspec.structs.replace(changes, changed=tuple(sorted({*changes.changed, "hooks"})))
+        return Prepared(
             settings=msgspec.structs.replace(new, secrets=old.secrets),
             changes=changes,
             secrets=read.secrets,
-            keys=configured_keys(new, groups=gateway.groups),
-            models=gateway.models.prepared(new.models),
-            remade=_to_connect(old, new, changes),
+            keys=keys,
+            models=models,
+            remade=remade,
+            hooks=hooks,
         )
-        if prepared.remade:
-            self._check_sources(prepared)
-        if any(source.auth != "none" for source in new.sources):
-            await self._require_vault()
-        return prepared
 
-    def _check_sources(self, prepared: Prepared) -> None:
-        new = prepared.settings
+    def _check_sources(self, new: Settings, remade: frozenset[str]) -> None:
         try:
-            self._gateway.live_sources.check(new.sources, remade=prepared.remade)
+            self._gateway.live_sources.check(new.sources, remade=remade)
         except ConfigError as fault:
             raise ConfigError(f"{new.path}: {fault.message}") from None
 
@@ -208,6 +219,7 @@ class ConfigReloader:
             except BaseException:
                 gateway.models.apply(before)
                 raise
+        gateway.hooks.apply(prepared.hooks)
         gateway.settings.secrets.take(prepared.secrets)
         gateway.settings = new
         gateway.models.apply(prepared.models)

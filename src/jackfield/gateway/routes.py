@@ -132,6 +132,7 @@ def all_routes(
             gateway.stored_tools,
             run_time=gateway.run_time_sources,
             statuses=gateway.source_statuses,
+            take_listings=gateway.take_listings,
             redact=gateway.redactor.text,
         ),
         *secrets_api.routes(gateway.run_time_sources),

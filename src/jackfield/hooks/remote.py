@@ -7,7 +7,7 @@ from jackfield.hooks.types import MAX_MESSAGE, HookFailed
 from jackfield.model.ids import new_id
 from jackfield.outgoing import Outgoing
 from jackfield.outgoing.errors import OutgoingError
-from jackfield.protocol.webhook_signatures import signed_headers, signing_key
+from jackfield.protocol.webhook_signatures import signed_headers
 
 JSON_HEADERS = {"content-type": "application/json"}
 
@@ -17,13 +17,13 @@ class UrlHook:
 
     def __init__(self, url: str, *, secret: str | None, outgoing: Outgoing) -> None:
         self._url = url
-        self._key = None if secret is None else signing_key(secret)
+        self._secret = secret
         self._outgoing = outgoing
 
     async def ask(self, event: bytes, *, timeout: float) -> bytes:
         headers = JSON_HEADERS
-        if self._key is not None:
-            signed = signed_headers(event, key=self._key, message_id=new_id("msg"), timestamp=int(time.time()))
+        if self._secret is not None:
+            signed = signed_headers(event, secret=self._secret, message_id=new_id("msg"), timestamp=int(time.time()))
             headers = headers | signed
         try:
             response = await self._outgoing.request(

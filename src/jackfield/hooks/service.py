@@ -95,7 +95,9 @@ class Hook:
         return HookNote(name=self.name, on=self.settings.on, decision=decision, reason=reason, ms=ms)
 
 
-class _Staged(Struct):
+class PreparedHooks(Struct, frozen=True):
+    """Hooks that can be used, whose processes run. Those that did not change are the same as before."""
+
     hooks: list[Hook]
     pools: dict[HookFile, WorkerPool]
 
@@ -116,14 +118,38 @@ class Hooks:
         self._matched: dict[On, dict[tuple[str, str, str], tuple[Hook, ...]]] = {BEFORE: {}, AFTER: {}}
         self._any: dict[On, tuple[Hook, ...]] = {BEFORE: (), AFTER: ()}
 
-    async def apply(self, settings: Sequence[HookSettings], *, where: str) -> None:
-        """Use these hooks from now on: all of them, or, where one cannot be used, none, with `ConfigError`.
+    async def prepared(self, settings: Sequence[HookSettings], *, where: str) -> PreparedHooks:
+        """What these come to, for `apply` or `drop`. Raises `ConfigError` where one cannot be used."""
+        made = PreparedHooks([], {})
+        try:
+            for number, one in enumerate(settings):
+                made.hooks.append(await self._prepared(one, made.pools, where=f"{where}: hooks[{number}]"))
+        except BaseException:
+            await self.drop(made)
+            raise
+        return made
 
-        What did not change keeps its process and its numbers.
-        """
-        staged = await self._stage(settings, where=where)
-        gone = [pool for file, pool in self._pools.items() if staged.pools.get(file) is not pool]
-        self.all, self._pools = tuple(staged.hooks), staged.pools
+    async def _prepared(self, one: HookSettings, pools: dict[HookFile, WorkerPool], *, where: str) -> Hook:
+        if one.url is not None:
+            known = next((hook for hook in self.all if hook.settings == one), None)
+            return known or Hook(one, UrlHook(one.url, secret=one.secret, outgoing=self._outgoing))
+        file, function, parameter = await asyncio.to_thread(hook_file, one, folder=self._folder, where=where)
+        pool = pools.get(file) or self._pools.get(file)
+        if pool is None:
+            pool = pools[file] = pool_of(file, host=self._worker_host, data=self._data)
+            await start_pool(pool, file)
+        pools[file] = pool
+        known = next((hook for hook in self.all if hook.settings == one and _pool_of(hook) is pool), None)
+        return known or Hook(one, PythonHook(file, function, parameter, pool=pool))
+
+    def differ(self, prepared: PreparedHooks) -> bool:
+        """Whether these are others than those in use, or what their files say is."""
+        return tuple(prepared.hooks) != self.all
+
+    def apply(self, prepared: PreparedHooks) -> None:
+        """Use these and no others from now on. Whoever asks one that is gone still gets its answer."""
+        gone = [pool for pool in self._pools.values() if pool not in prepared.pools.values()]
+        self.all, self._pools = tuple(prepared.hooks), prepared.pools
         for on in (BEFORE, AFTER):
             self._any[on] = tuple(hook for hook in self.all if hook.settings.on == on)
             self._matched[on] = {}
@@ -131,45 +157,17 @@ class Hooks:
             pool.drop()
             self._worker_host.forget(pool)
 
-    async def _stage(self, settings: Sequence[HookSettings], *, where: str) -> _Staged:
-        kept = {hook.settings: hook for hook in self.all if hook.settings.url is not None}
-        old = [hook for hook in self.all if isinstance(hook.asked, PythonHook)]
-        staged = _Staged([], {})
-        read = [
-            (one, None if one.url else await asyncio.to_thread(self._read, one, f"{where}: hooks[{number}]"))
-            for number, one in enumerate(settings)
-        ]
-        try:
-            for one, file in read:
-                if file is None:
-                    hook = next((hook for was, hook in kept.items() if was == one), None)
-                    staged.hooks.append(hook or Hook(one, self._at_url(one)))
-                    continue
-                pool = await self._pool(file[0], staged)
-                same = (hook for hook in old if hook.settings == one and _pool_of(hook) is pool)
-                staged.hooks.append(next(same, None) or Hook(one, PythonHook(*file, pool=pool)))
-        except BaseException:
-            for file_, pool in staged.pools.items():
-                if self._pools.get(file_) is not pool:
-                    await pool.close()
-                    self._worker_host.forget(pool)
-            raise
-        return staged
-
-    def _read(self, hook: HookSettings, where: str) -> tuple[HookFile, str, str]:
-        return hook_file(hook, folder=self._folder, where=where)
-
-    def _at_url(self, hook: HookSettings) -> UrlHook:
-        assert hook.url is not None
-        return UrlHook(hook.url, secret=hook.secret, outgoing=self._outgoing)
-
-    async def _pool(self, file: HookFile, staged: _Staged) -> WorkerPool:
-        if file not in staged.pools:
-            pool = self._pools.get(file)
-            staged.pools[file] = pool or pool_of(file, host=self._worker_host, data=self._data)
-            if pool is None:
-                await start_pool(staged.pools[file], file)
-        return staged.pools[file]
+    async def drop(self, prepared: PreparedHooks) -> None:
+        """These are not used after all: end what was started for them."""
+        for pool in prepared.pools.values():
+            if pool in self._pools.values():
+                continue
+            await pool.close()
+            before = next((one for one in self._pools.values() if one.record is pool.record), None)
+            if before is None:
+                self._worker_host.forget(pool)
+            else:
+                before.record.pool = before  # it is the file's again
 
     async def close(self) -> None:
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))

@@ -1,21 +1,19 @@
 """Webhooks in the Standard Webhooks format, and requests to any target that is a URL.
 
-The signature is over `id.timestamp.body`, in base64; the id is the same for every attempt, the timestamp is not.
+The id is the same for every attempt, the timestamp is not.
 """
 
-import base64
-import hmac
 import time
 from collections.abc import Mapping
-from hashlib import sha256
 
 import msgspec
 
 from jackfield.model.text import iso_time
 from jackfield.notify.types import Message, Undelivered
 from jackfield.outgoing import Outgoing, OutgoingError
-from jackfield.settings.notify import signing_key
+from jackfield.protocol.webhook_signatures import message_headers, signed_headers
 
+JSON_HEADERS = {"content-type": "application/json"}
 SECONDS = 20.0
 LONGEST_PAUSE = 3600.0
 """Seconds that a target may ask us to wait."""
@@ -31,13 +29,10 @@ def body_of(message: Message) -> bytes:
 
 def webhook_headers(message: Message, body: bytes, *, secret: str | None, now: float) -> dict[str, str]:
     """What a receiver knows the message and its sender by."""
-    timestamp = str(int(now))
-    headers = {"content-type": "application/json", "webhook-id": message.id, "webhook-timestamp": timestamp}
-    if secret is not None:
-        signed = f"{message.id}.{timestamp}.".encode() + body
-        digest = hmac.new(signing_key(secret, where="secret"), signed, sha256).digest()
-        headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
-    return headers
+    number, timestamp = message.id, int(now)
+    if secret is None:
+        return JSON_HEADERS | message_headers(number, timestamp)
+    return JSON_HEADERS | signed_headers(body, secret=secret, message_id=number, timestamp=timestamp)
 
 
 async def send_webhook(outgoing: Outgoing, message: Message, *, url: str, secret: str | None) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from jackfield.errors import ConfigError
+from jackfield.settings.notify import check_webhook_secret
 
 TIMEOUT_MS = 2_000
 LONGEST_TIMEOUT_MS = 60_000
@@ -29,7 +30,7 @@ class HookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     on_failure: Literal["deny", "allow"] = "deny"
     """What happens to a call whose hook fails; after a call, `deny` withholds the result."""
     secret: str | None = None
-    """Signs the requests to `url` (Standard Webhooks)."""
+    """Signs the requests to `url` (Standard Webhooks): `whsec_` and base64."""
     env: dict[str, str] = {}
     """Environment variables of a `python` hook, or of a package's."""
     options: dict[str, Any] = {}
@@ -62,7 +63,7 @@ def check_hooks(hooks: Iterable[HookSettings], *, where: str) -> None:
     """Raise `ConfigError` for entries that fit their types and still make no sense."""
     seen: set[tuple[str, str]] = set()
     for number, hook in enumerate(hooks):
-        place = f"{where}: hooks[{number}] ({hook.title})"
+        place = f"{where}: hooks[{number}]"
         given = [key for key in ("url", "python", "use") if getattr(hook, key) is not None]
         if len(given) != 1:
             said = "has none of url, python and use" if not given else f"has {' and '.join(given)}"
@@ -73,12 +74,14 @@ def check_hooks(hooks: Iterable[HookSettings], *, where: str) -> None:
             raise ConfigError(f'{place}.python is {hook.python!r}. Write python = "FILE.py:FUNCTION".')
         if hook.secret is not None and hook.url is None:
             raise ConfigError(f"{place} has a secret, which only signs requests to a url. Remove it.")
-        if hook.secret == "":
-            raise ConfigError(f'{place}.secret is empty. Give it a value, for example "${{HOOK_SECRET}}".')
+        if hook.secret is not None:
+            check_webhook_secret(hook.secret, where=f"{place}.secret")
         if hook.url is not None and (hook.env or hook.options):
             raise ConfigError(f"{place} has a url, so env and options reach nobody. Remove them.")
         if (hook.title, hook.on) in seen:
-            raise ConfigError(f"{place}: another hook for {hook.on} has that name. Give one of them another name.")
+            raise ConfigError(
+                f"{place}: another hook for {hook.on} is called '{hook.title}'. Give one of them another name."
+            )
         seen.add((hook.title, hook.on))
 
 

@@ -1,7 +1,5 @@
 """`[notify.NAME]`: whom to tell of what, and how."""
 
-import base64
-import binascii
 import re
 from email.errors import MessageError
 from email.headerregistry import Address
@@ -12,10 +10,9 @@ from msgspec import Meta, Struct, field
 
 from jackfield.errors import ConfigError
 from jackfield.model.event import EventType
+from jackfield.protocol.webhook_signatures import PREFIX, SHORTEST_KEY, signing_key
 
 DAY_SECONDS = 86_400.0
-SECRET_PREFIX = "whsec_"  # noqa: S105 - not a secret, what one begins with
-SHORTEST_SECRET = 16
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PORTS = {"smtp": 587, "smtps": 465}
 _ON_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -87,21 +84,18 @@ def check_target(name: str, target: NotifySettings, *, where: str) -> None:
     else:
         _check_url(target.url or "", where=f"{where}.url")
         if target.secret is not None:
-            signing_key(target.secret, where=f"{where}.secret")
+            check_webhook_secret(target.secret, where=f"{where}.secret")
 
 
-def signing_key(secret: str, *, where: str) -> bytes:
-    """The bytes that a secret of the Standard Webhooks format stands for."""
+def check_webhook_secret(secret: str, *, where: str) -> None:
+    """Raise `ConfigError` for what no message can be signed with."""
     try:
-        key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) < SHORTEST_SECRET:
+        signing_key(secret)
+    except ValueError:
         raise ConfigError(
-            f"{where} is not a webhook secret: it has to be '{SECRET_PREFIX}' and at least {SHORTEST_SECRET} bytes in "
-            f"base64. Make one with: echo {SECRET_PREFIX}$(head -c 32 /dev/urandom | base64)"
-        )
-    return key
+            f"{where} is not a webhook secret: it has to be '{PREFIX}' and at least {SHORTEST_KEY} bytes in base64. "
+            f"Make one with: echo {PREFIX}$(head -c 32 /dev/urandom | base64)"
+        ) from None
 
 
 def smtp_server(target: NotifySettings, *, where: str) -> SmtpServer:

@@ -67,7 +67,7 @@ class WorkerPool:
         sandboxes: Sandboxes,
     ) -> None:
         self.spec = spec
-        self._record = record
+        self.record = record
         self._supervisor = supervisor
         self._environments = environments
         self._sandboxes = sandboxes
@@ -99,7 +99,7 @@ class WorkerPool:
     async def run(self, call: WorkerCall) -> Done | Failed:
         """Run one call on the least busy worker. Raises nothing but cancellation."""
         self._calls += 1
-        self._record.calls += 1
+        self.record.calls += 1
         try:
             while True:
                 worker = self._workers[0] if len(self._workers) == 1 else self._least_busy()
@@ -126,10 +126,8 @@ class WorkerPool:
         try:
             await self.start_first()
         except JackfieldError as fault:
-            self._record.error = fault.message
-            logger.warning(
-                "the worker of %s could not be started ahead of its first call: %s", self._record.name, fault
-            )
+            self.record.error = fault.message
+            logger.warning("the worker of %s could not be started ahead of its first call: %s", self.record.name, fault)
 
     async def start_first(self) -> None:
         """Start the first worker now. Raises what it fails with."""
@@ -172,8 +170,8 @@ class WorkerPool:
         wait = self._pause_until - time.monotonic()
         if wait > MAX_WAIT:
             often = counted(self._crashes, "time")
-            said = f"The worker of {self._record.name} ended {often} in a row ({self._record.error})."
-            raise _Pausing(f"{said} The next try is in {wait:.1f} s; see: jackfield logs {self._record.name}")
+            said = f"The worker of {self.record.name} ended {often} in a row ({self.record.error})."
+            raise _Pausing(f"{said} The next try is in {wait:.1f} s; see: jackfield logs {self.record.name}")
         if wait > 0:
             await asyncio.sleep(wait)
         with call.hold(self.spec.options.install_timeout + self.spec.options.start_timeout):
@@ -188,7 +186,7 @@ class WorkerPool:
                 self.spec.script, within=self.spec.options.install_timeout, on_line=on_line
             )
         except JackfieldError as fault:
-            self._record.note_failure(fault.message)
+            self.record.note_failure(fault.message)
             raise
         finally:
             self._installing -= 1
@@ -221,8 +219,8 @@ class WorkerPool:
         worker = Worker(
             self.spec,
             await self._plan(environment),
-            number=next(self._record.numbers),
-            log=self._record.log,
+            number=next(self.record.numbers),
+            log=self.record.log,
             on_end=self._on_worker_end,
         )
         try:
@@ -231,7 +229,7 @@ class WorkerPool:
             self._crashed(fault.message)
             raise
         self._workers.append(worker)
-        self._record.error = None
+        self.record.error = None
         return worker
 
     async def _plan(self, environment: Environment) -> LaunchPlan:
@@ -247,10 +245,10 @@ class WorkerPool:
                 env=spec.env,
                 folder=spec.cwd,
                 readable=(*spec.readable, Path(environment.file).parent),
-                name=self._record.name,
+                name=self.record.name,
             )
         except JackfieldError as fault:
-            self._record.note_failure(fault.message)
+            self.record.note_failure(fault.message)
             raise
 
     def _on_worker_end(self, worker: Worker, reason: str | None) -> None:
@@ -258,12 +256,12 @@ class WorkerPool:
             return  # it was never ready
         self._workers.remove(worker)
         if reason is not None:
-            logger.warning("a worker of %s ended: %s", self._record.name, reason)
+            logger.warning("a worker of %s ended: %s", self.record.name, reason)
             self._crashed(reason)
 
     def _crashed(self, reason: str) -> None:
-        self._record.error = reason
-        self._record.restarts += 1
+        self.record.error = reason
+        self.record.restarts += 1
         self._crashes += 1
         if self._crashes >= CRASHES_BEFORE_PAUSE:
             attempt = self._crashes - CRASHES_BEFORE_PAUSE
