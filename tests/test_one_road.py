@@ -78,7 +78,14 @@ def test_nobody_calls_a_handler_of_a_built_in_tool() -> None:
 @requirement("SPACE-principle-one-pipeline")
 def test_a_built_in_tools_script_runs_only_in_the_step_that_the_pipeline_prepared() -> None:
     users = {user for user in importers_of("sources/base.py", "InTransaction") if not user.startswith("calls/")}
-    assert users == {AGENT_TOOLS, JOURNAL, TOOL_EXECUTOR, "sources/builtin.py", "sources/supervisor.py"}
+    assert users == {
+        AGENT_TOOLS,
+        JOURNAL,
+        TOOL_EXECUTOR,
+        "sources/builtin.py",
+        "sources/source_registry.py",
+        "sources/supervisor.py",
+    }
     prepared = {ast.unparse(node.func) for node in ast.walk(trees()[TOOL_EXECUTOR]) if isinstance(node, ast.Call)}
     assert {"self._pipeline.prepare", "self._pipeline.work_of", "self._pipeline.go_on"} <= prepared
 

@@ -16,7 +16,7 @@ from jackfield.model.principal import Principal
 from jackfield.model.response_request import McpTool
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources.base import Invocation, Listing
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 
 ALICE = Principal(name="alice", scopes=frozenset({"call"}))
 BOB = Principal(name="bob", scopes=frozenset({"call"}))

@@ -23,7 +23,7 @@ from jackfield.model.principal import Principal
 from jackfield.model.tool import Tool, ToolKind
 from jackfield.outgoing import Outgoing
 from jackfield.sources.base import Invocation, Listing
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from jackfield.store import Store, open_store
 from jackfield.store import gateways as gateway_tx
 from jackfield.workers.host import WorkerHost

@@ -40,7 +40,7 @@ from jackfield.model.tool import ExecutionType, Metadata, Tool
 from jackfield.sources.authorization import NoLogins, SourceLogins
 from jackfield.sources.base import Invocation
 from jackfield.sources.external import OthersSource
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from jackfield.store import Store, open_store, scripts
 from jackfield.store import gateways as gateway_tx
 from jackfield.store.scripts import Sql

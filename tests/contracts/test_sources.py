@@ -20,7 +20,7 @@ from jackfield.sources.base import Invocation, Listing, Source
 from jackfield.sources.external import DeclaredSource, InternalSource, OthersSource, SpaceSource
 from jackfield.sources.http import HttpSource
 from jackfield.sources.registry import InternalTool, Registry, RegistrySource
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from tests.requirement import requirement
 from tests.sources.invocations import invocation_of
 from tests.sources.manifest import scene as manifests

@@ -12,7 +12,8 @@ from jackfield.model.call import Failed
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ToolKind
 from jackfield.sources.files import files_source
-from jackfield.sources.supervisor import SourceRegistry, SourceState
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import SourceState
 from tests.calls.harness import OPS
 from tests.requirement import requirement
 from tests.sources.toolbox import BOUND, Toolbox

@@ -12,7 +12,8 @@ from jackfield.model.call import Outcome, done
 from jackfield.settings.tools import SourceSettings, parse_source
 from jackfield.sources import supervisor as supervising
 from jackfield.sources.base import Invocation, Updated
-from jackfield.sources.supervisor import SourceRegistry, SourceState
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import SourceState
 from tests.calls.harness import FunctionSource
 from tests.harness.in_process import in_process_gateway
 from tests.requirement import requirement

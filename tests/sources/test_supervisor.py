@@ -10,7 +10,8 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.sources import supervisor as keeping
 from jackfield.sources.base import Invocation, Listing
 from jackfield.sources.external import OthersSource, SpaceSource
-from jackfield.sources.supervisor import SourceRegistry, SourceState
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import SourceState
 from tests.calls.harness import FunctionSource
 from tests.requirement import requirement
 

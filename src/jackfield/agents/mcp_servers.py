@@ -24,7 +24,8 @@ from jackfield.model.response_request import McpTool
 from jackfield.model.tool import REQUEST
 from jackfield.sources.base import Listing, Source
 from jackfield.sources.mcp.options import McpOptions
-from jackfield.sources.supervisor import SourceRegistry, SourceState, SourceStatus
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import SourceState, SourceStatus
 
 log = logging.getLogger("jackfield.agents")
 

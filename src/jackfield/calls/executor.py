@@ -48,7 +48,7 @@ from jackfield.sources.client import (
     ClientRequest,
     ElicitRequest,
 )
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.calls")

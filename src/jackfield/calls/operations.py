@@ -44,7 +44,7 @@ from jackfield.sources.base import (
     Progress,
 )
 from jackfield.sources.mcp.handlers import with_defaults
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.calls")

@@ -34,7 +34,7 @@ from jackfield.errors import (
 from jackfield.model.call import NULL, Call, Done, Doubt, Failed
 from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal, Scope
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.calls")

@@ -21,7 +21,7 @@ from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
 from jackfield.model.principal import Scope
 from jackfield.model.text import Time, iso_time
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 
 Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}(?![\\s\\S])", description="`digest` of the change that was seen")]
 

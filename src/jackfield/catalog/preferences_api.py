@@ -29,7 +29,8 @@ from jackfield.model.principal import Principal, Scope
 from jackfield.model.text import Time, iso_time
 from jackfield.model.tool import Category
 from jackfield.settings import RESERVED_SOURCES, Settings
-from jackfield.sources.supervisor import SourceRegistry, SourceStatus
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import SourceStatus
 from jackfield.store import Store
 
 REFRESH_WITHIN = 10.0

@@ -38,7 +38,7 @@ from jackfield.sources.authorization import SourceLogins
 from jackfield.sources.base import Source
 from jackfield.sources.external import DeclaredSource, StoredSources
 from jackfield.sources.live import SourceBook
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield")

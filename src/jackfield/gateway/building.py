@@ -38,7 +38,7 @@ from jackfield.sources.kinds import make_configured
 from jackfield.sources.live import LiveSources, SourceBook
 from jackfield.sources.mcp.options import McpOptions
 from jackfield.sources.mcp.source import McpSource, server_of_a_request
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from jackfield.store import Store
 from jackfield.store.opening import database_files
 from jackfield.workers.host import WorkerHost

@@ -95,7 +95,8 @@ from jackfield.sources.live import LiveSources, SourceBook
 from jackfield.sources.logs import SourceLogs
 from jackfield.sources.run_time import RunTimeSources
 from jackfield.sources.services import ServiceDiscovery
-from jackfield.sources.supervisor import OPEN_SECONDS, SourceRegistry, SourceState, SourceStatus
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import OPEN_SECONDS, SourceState, SourceStatus
 from jackfield.sources.transactions import TOOLS_TOPIC
 from jackfield.spaces.service import SpaceService
 from jackfield.store import gateways as gateway_tx

@@ -24,7 +24,7 @@ from jackfield.mcp.tasks import Tasks
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError, RpcRequest, notification, response
 from jackfield.protocol.mcp import LATEST_HANDSHAKE, MODERN, SUBSCRIPTION_KEY
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 MOST_FOLLOWED = 1_000

@@ -37,7 +37,7 @@ from jackfield.protocol.jsonrpc import (
 )
 from jackfield.protocol.mcp import APPS, CANCELLED, MODERN, RESOURCE_NOT_FOUND
 from jackfield.sources.base import CompletionRequest
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 
 PAGE = 1_000
 FRESH_MS = 60_000

@@ -55,7 +55,7 @@ from jackfield.protocol.jsonrpc import (
 from jackfield.protocol.manifest import ScenarioInfo
 from jackfield.protocol.mcp import LOG_LEVELS, MODERN, TASKS, WITH_CORE_TASKS, negotiated
 from jackfield.sources.logs import SourceLogs
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 
 log = logging.getLogger(__name__)
 

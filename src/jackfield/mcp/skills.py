@@ -25,7 +25,7 @@ from jackfield.model.resource import SCHEME, unqualified
 from jackfield.model.skill import DIRECTORY, EXTENSION, SKILL_FILE
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, RpcError, RpcRequest, text_param
 from jackfield.sources.foreign import shown
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 
 PAGE = 50
 """Skills in one answer: an entry has all files of its skill."""

@@ -1,6 +1,6 @@
 """Tools from Python files: `kind = "files"`. Reads them, follows their changes, and has them run.
 
-Above: the keeper. Below: `pyfile/` reads a file's text, `watching.py` tells of changes; `inprocess.py` runs the
+Above: the supervisor. Below: `pyfile/` reads a file's text, `watching.py` tells of changes; `inprocess.py` runs the
 functions of a plain file, `workerfile.py` those of a file with PEP 723 metadata, in processes of its own.
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from jackfield.settings.tools import SourceSettings
 from jackfield.sources.base import Source, SourceContext
 from jackfield.sources.kinds import make_configured
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 
 
 class SourceBook:

@@ -1,6 +1,6 @@
 """Tools that are Python objects: seed 001's registry, and a source that offers what is in one.
 
-Above: the keeper, or a package that brings tools of its own. Below: nothing; a tool is its own room.
+Above: the source registry, or a package that brings tools of its own. Below: nothing.
 
 To bring tools from another package, write the tool, a factory, and an entry point:
 
@@ -18,7 +18,7 @@ To bring tools from another package, write the tool, a factory, and an entry poi
             return done(len(invocation.arguments["text"].split()))
         async def shutdown(self) -> None: ...       # give back what initialise took
 
-    def make(name: str, options: dict[str, Any], surroundings: Surroundings) -> Source:
+    def make(name: str, options: dict[str, Any], context: SourceContext) -> Source:
         registry = Registry()
         registry.register(WordCount(), owner=name)
         return RegistrySource(name, registry)

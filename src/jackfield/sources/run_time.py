@@ -29,7 +29,8 @@ from jackfield.sources.kinds import make_configured
 from jackfield.sources.live import LiveSources
 from jackfield.sources.run_time_settings import Described, SettingsReader
 from jackfield.sources.run_time_transactions import RESTART_TOPIC, SECRET, SOURCES_TOPIC, StoredSecret, StoredSource
-from jackfield.sources.supervisor import SourceRegistry, sentence_of
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import sentence_of
 from jackfield.sources.trial import UnusableSource
 from jackfield.store import Store
 

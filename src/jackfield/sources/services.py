@@ -24,7 +24,7 @@ from jackfield.settings import RESERVED_SOURCES, Settings, is_source_name
 from jackfield.sources.base import Invocation, Listing, Source, SourceContext
 from jackfield.sources.kinds import make_source
 from jackfield.sources.live import SourceBook
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 
 log = logging.getLogger("jackfield.sources")
 

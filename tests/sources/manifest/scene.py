@@ -13,7 +13,7 @@ from jackfield.model.tool import Tool
 from jackfield.outgoing import Outgoing
 from jackfield.sources.manifest.options import parse_options
 from jackfield.sources.manifest.source import ManifestSource
-from jackfield.sources.supervisor import SourceRegistry
+from jackfield.sources.source_registry import SourceRegistry
 from tests.sources.invocations import invocation_of
 from tests.sources.network import surroundings_in
 from tests.sources.upstream import Upstream, reply

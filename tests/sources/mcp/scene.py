@@ -23,7 +23,8 @@ from jackfield.sources.base import LogNote, Progress
 from jackfield.sources.client import AskClient, CallerClient
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
-from jackfield.sources.supervisor import SourceRegistry, SourceState
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import SourceState
 from jackfield.workers.host import WorkerHost
 from tests.harness.process import free_port
 from tests.sources.invocations import invocation_of

@@ -23,7 +23,8 @@ from jackfield.sources.kept_listings import KeptListings
 from jackfield.sources.mcp import sessions, source
 from jackfield.sources.mcp.options import parse_options
 from jackfield.sources.mcp.source import McpSource
-from jackfield.sources.supervisor import SourceRegistry, SourceState, SourceStatus
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import SourceState, SourceStatus
 from jackfield.store import open_store
 from tests.mcp.task_upstream import CORE, MODERN, TaskUpstream, task_upstream
 from tests.requirement import requirement

@@ -8,7 +8,8 @@ import pytest
 
 from jackfield.model.call import Done
 from jackfield.sources.openapi.document import Unreadable
-from jackfield.sources.supervisor import SourceRegistry, SourceState
+from jackfield.sources.source_registry import SourceRegistry
+from jackfield.sources.supervisor import SourceState
 from tests.sources.invocations import invocation_of
 from tests.sources.openapi.scene import BOUND, document, echo, json_body, operation, parameter, service
 from tests.sources.upstream import Received, Upstream, json_reply, never, redirect, reply
