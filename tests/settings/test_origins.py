@@ -1,7 +1,10 @@
 """Every value of the settings has an origin, and none shows a secret."""
 
+import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from jackfield.settings import Settings, load_settings
 from jackfield.settings.changes import in_force
@@ -113,6 +116,55 @@ env = {{ INNER = "{WRITTEN}" }}
     assert values["notify.chat.url"][0] == "https://hooks.slack.com/[redacted]"
     assert values["hooks[0].secret"] == ("[redacted]", "file", None)
     assert values["hooks[0].timeout"] == (2000, "default", None)
+
+
+@requirement("CONSOLE-config-origins")
+@pytest.mark.parametrize(
+    ("value", "shown_as"),
+    [  # none of these is one
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", "[redacted]"),
+        ("use sk-proj-abcdef0123456789 for that", "use [redacted] for that"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl", "[redacted]"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n", "[redacted]\n"),
+        ("7f3a9c0e5b1d2846a7c9e0f1b2d3c4e5", "[redacted]"),
+        ("pZ8qL2vX9rT4wK7m", "pZ8qL2vX9rT4wK7m"),
+        ("pZ8qL2vX9rT4wK7mB3nC", "[redacted]"),
+        ("curl -H 'Authorization: Bearer abcdefgh'", "curl -H 'Authorization: Bearer [redacted]'"),
+        ("X-Api-Key: abc", "X-Api-Key: [redacted]"),
+        ("DB_PASSWORD=abc exec server", "DB_PASSWORD=[redacted] exec server"),
+        ("https://chat.example.org/hooks/42/pZ8qL2vX9rT4wK7mB3nC", "https://chat.example.org/hooks/42/[redacted]"),
+        *(
+            (plain, plain)
+            for plain in (
+                "metric",
+                "Authorization: Bearer ${GH_TOKEN}",
+                "GH_TOKEN=${GH_TOKEN} exec server",
+                "Qwen2-72B-Instruct-GPTQ-Int4",
+                "/opt/pZ8qL2vX9rT4wK7mB3nC/tools.py",
+                "0b9e7a5c-43f1-4a53-8d0b-2f1f2d9f6c11",
+                "The primary key: a number. MAX_TOKENS=4096",
+                "https://api.example.org/v1/items?page=2",
+            )
+        ),
+    ],
+)
+def test_what_looks_like_a_credential_is_hidden_under_any_key(tmp_path: Path, value: str, shown_as: str) -> None:
+    settings = loaded(
+        tmp_path,
+        f"[sources.local]\nkind = 'files'\npath = 'x.py'\nconfig = {{ place = {json.dumps(value)} }}\n",
+        environment={"GH_TOKEN": "x"},
+    )
+    assert shown(settings)["sources.local.config"][0] == {"place": shown_as}
+
+
+@requirement("CONSOLE-config-origins")
+def test_short_names_of_secrets_are_known(tmp_path: Path) -> None:
+    names = ("pwd", "db_pass", "pin", "dsn", "bearer", "sig")
+    table = ", ".join(f'{name} = "abc"' for name in names)
+    settings = loaded(
+        tmp_path, f"[sources.local]\nkind = 'files'\npath = 'x.py'\nconfig = {{ {table}, compass = 'n' }}\n"
+    )
+    assert shown(settings)["sources.local.config"][0] == {**dict.fromkeys(names, "[redacted]"), "compass": "n"}
 
 
 @requirement("CONSOLE-config-origins")

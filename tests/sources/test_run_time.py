@@ -232,6 +232,8 @@ async def test_values_written_out_are_not_shown_and_tables_are_changed_in_part(t
         await client.patch("/api/v1/sources/far", json={"headers": {"X-B": None, "X-C": "${UNSET_C}"}})
         assert (await shown(client, "far"))["settings"]["headers"] == {"X-A": "[redacted]", "X-C": "${UNSET_C}"}
         assert "plain" not in (await client.get("/api/v1/audit")).text
+        hidden = await client.patch("/api/v1/sources/far", json={"headers": {"X-A": "[redacted]"}})
+        assert (hidden.status_code, "'headers.X-A' has '[redacted]'" in hidden.text) == (400, True), hidden.text
 
 
 @requirement("OPS-secrets")

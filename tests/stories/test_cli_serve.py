@@ -153,6 +153,15 @@ def test_a_gateway_reads_its_config_anew_on_sighup_and_by_the_command_line(tmp_p
         assert refused.returncode != 0
         assert "tols" in refused.stderr
         assert run_cli("call", "add", "a=1", cwd=tmp_path).stdout == "2\n"
+        (tmp_path / "jackfield.toml").write_text(config + "[groups.sums\n", encoding="utf-8")
+        refused = run_cli("reload", cwd=tmp_path)
+        assert (refused.returncode, "is not valid TOML" in refused.stderr) == (2, True), refused.stderr
+        eventually(lambda: "and nothing was changed. " in gateway.log)
+        assert run_cli("call", "add", "a=1", cwd=tmp_path).stdout == "2\n"
+        doctor = run_cli("doctor", cwd=tmp_path).stdout
+        assert "fault    config: " in doctor
+        assert "fault    reload: The config in force is that of" in doctor
+    assert "is not valid TOML" in run_cli("calls", cwd=tmp_path).stderr
 
 
 def test_a_link_that_other_devices_cannot_open_is_said_where_they_are_meant_to(tmp_path: Path) -> None:

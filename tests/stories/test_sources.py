@@ -10,6 +10,7 @@ import pytest
 from tests.harness.process import RunningGateway, run_cli, running_gateway
 from tests.requirement import requirement
 from tests.sources.mcp.scene import PLAIN
+from tests.waiting import eventually
 
 CONFIG = f"""
 [auth.keys.reader]
@@ -43,6 +44,10 @@ FILES = {
     "tools/fails_in_worker.py": "# /// script\n# dependencies = []\n# ///\n" + FAILS.format(name="fails_in_worker"),
     "tools/good.py": "def fine() -> int:\n    return 1\n",
     "tools/bad.py": "def pay(amount: int) -> int:\n    return (\n",
+}
+BROKEN_WHEN_LOADED = {
+    "plain.py": "import nothing_like_this\n\ndef late() -> int:\n    return 1\n",
+    "worker.py": "# /// script\n# dependencies = []\n# ///\n1 / 0\n\ndef later() -> int:\n    return 1\n",
 }
 TOKEN = "hunter22-hunter22"
 ENV = {"TOKEN": TOKEN, "JACKFIELD_ADMIN_KEY": "admin-key-of-the-story"}
@@ -136,3 +141,40 @@ def test_the_traceback_of_a_failing_tool_is_on_record_for_an_admin_alone(gateway
     admins = run_cli("result", told["call_id"], cwd=gateway.folder, env=gateway.environment)
     assert admins.returncode == 1
     assert "in deeper" in admins.stderr
+
+
+@requirement("OPS-sources-shown")
+def test_a_file_that_cannot_be_loaded_makes_its_source_faulty_with_its_traceback(gateway: RunningGateway) -> None:
+    def shown(command: str) -> str:
+        words = (command, "local") if command == "sources" else (command,)
+        return run_cli(*words, cwd=gateway.folder, env={**gateway.environment, **ENV}).stdout
+
+    def local() -> dict[str, Any]:
+        return dict(get(gateway, "/api/v1/sources/local").json()["source"])
+
+    files = {gateway.folder / "tools" / name: text for name, text in BROKEN_WHEN_LOADED.items()}
+    for path, text in files.items():
+        path.write_text(text)
+    eventually(lambda: {"late", "later"} <= set(local()["tools"]))
+    calls = [
+        httpx2.post(f"{gateway.url}/api/v1/tools/{name}/execute", json={}, headers=gateway.headers, timeout=120)
+        for name in ("late", "later")
+    ]
+    assert [call.json()["status"] for call in calls] == ["failed", "failed"]
+    trace = get(gateway, f"/api/v1/calls/{calls[0].json()['call_id']}").json()["call"]["trace"]
+    assert trace.startswith("Traceback")
+    assert "inprocess.py" not in trace
+
+    source = local()
+    assert source["status"] == "faulty"
+    said = ["The file tools/plain.py could not be loaded: ModuleNotFoundError", "The file worker could not be loaded"]
+    traced = [f'File "{gateway.folder}/tools/plain.py", line 1, in <module>', "ZeroDivisionError: division by zero"]
+    assert all(any(one in fault for fault in source["faults"]) for one in said), source
+    assert all(any(one in line for line in source["stderr"]) for one in traced), source
+    assert all(one in shown(command) for command in ("sources", "doctor") for one in (*said, *traced))
+    caller = get(gateway, "/readyz", "reader-key").json()["sources"]
+    assert str(gateway.folder) not in str(caller)
+
+    for path in files:
+        path.unlink()
+    eventually(lambda: not any("could not be loaded" in fault for fault in local()["faults"]))

@@ -201,7 +201,7 @@ class SourceApi:
         )
 
         def clean(text: str) -> str:
-            return self._redact(request.sanitizer.text(text))
+            return self._redact(request.sanitizer.for_admins(text))
 
         return json_response(
             SourceTest(
@@ -227,7 +227,7 @@ class SourceApi:
 
     def _record(self, request: Request, status: SourceStatus) -> SourceRecord:
         def clean(text: str) -> str:
-            return self._redact(request.sanitizer.text(text))
+            return self._redact(request.sanitizer.for_admins(text))
 
         note = self._run_time.note_on(status.name)
         names = sorted(e.name for e in self._catalog.view(request.principal).entries if e.tool.source == status.name)

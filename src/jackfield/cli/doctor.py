@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import shutil
 import socket
 import stat
@@ -24,7 +23,8 @@ from jackfield.catalog.groups import Groups
 from jackfield.cli.in_process import SOURCES_TIMEOUT
 from jackfield.cli.options import JSON, argument, command
 from jackfield.cli.output import escape, print_json, style
-from jackfield.cli.target import accepts, local_key, local_url
+from jackfield.cli.sources import FAILED_AT
+from jackfield.cli.target import accepts, is_found_without_config, local_key, local_url
 from jackfield.errors import ConfigError, Forbidden, JackfieldError, Unavailable
 from jackfield.gateway.building import SPEAK_SO, mute_agents
 from jackfield.gateway.gateway import Gateway
@@ -43,10 +43,8 @@ from jackfield.workers.sandbox.sandboxes import Sandboxes
 from jackfield.workers.supervisor import Supervisor
 
 OLDEST_PYTHON = (3, 11)
-STDERR_LINES = 3
+STDERR_LINES = 20
 """Lines of a failing source's stderr to show."""
-_FAILED_AT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z ")
-"""What a request that failed begins with, among the lines of a source's stderr."""
 
 
 class Level(Enum):
@@ -66,6 +64,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     subject: str
     message: str = field(name="says")
     fix: str = field(default="", name="cure")
+    detail: tuple[str, ...] = ()
+    """What a source's process said last, or the traceback of a tool file."""
 
 
 @command(
@@ -100,7 +100,7 @@ async def examine(config: str | None) -> list[Finding]:
     try:
         settings = load_settings(config)
     except ConfigError as error:
-        return [*findings, fault("config", error.message)]
+        return [*findings, fault("config", error.message), *await _check_with_last_config(config)]
     findings += [describe_config(settings), *check_data(settings), *check_models(settings)]
     findings += await check_provider(settings)
     findings += await check_issuer(settings)
@@ -112,6 +112,19 @@ async def examine(config: str | None) -> list[Finding]:
         return [*findings, ok("store", "in use by the running gateway"), *await _check_gateway(settings, url, key)]
     sources = [] if start_faults else await try_sources(settings)
     return [*findings, *await check_store(settings), *sources, check_port(settings)]
+
+
+async def _check_with_last_config(config: str | None) -> list[Finding]:
+    """A gateway that runs on, with the config as it was before it had a fault."""
+    try:
+        local = load_local(config)
+    except ConfigError:
+        return []
+    url, key = local_url(local), local_key(local)
+    if not is_found_without_config(local) or not await accepts(url, key):
+        return []
+    async with Client(url, key) as client:
+        return list(check_running(await client.ready(), url))
 
 
 async def _check_gateway(settings: Settings, url: str, key: str | None) -> list[Finding]:
@@ -133,7 +146,9 @@ def finding_line(finding: Finding) -> str:
     color = {Level.OK: "green", Level.WARNING: "yellow", Level.FAULT: "red"}[finding.level]
     fix = f" {escape(finding.fix)}" if finding.fix else ""
     level = style(finding.level.value.ljust(7), color)
-    return f"{level}  {style(finding.subject, 'bold')}: {escape(finding.message)}{fix}"
+    below = [style(escape(line), "dim") for line in finding.detail]
+    says = f"{level}  {style(finding.subject, 'bold')}: {escape(finding.message)}{fix}"
+    return "\n           ".join([*says.splitlines(), *below])
 
 
 def ok(subject: str, message: str) -> Finding:
@@ -144,8 +159,8 @@ def warning(subject: str, message: str, fix: str = "") -> Finding:
     return Finding(level=Level.WARNING, subject=subject, message=message, fix=fix)
 
 
-def fault(subject: str, message: str, fix: str = "") -> Finding:
-    return Finding(level=Level.FAULT, subject=subject, message=message, fix=fix)
+def fault(subject: str, message: str, fix: str = "", *, detail: tuple[str, ...] = ()) -> Finding:
+    return Finding(level=Level.FAULT, subject=subject, message=message, fix=fix, detail=detail)
 
 
 def check_python() -> Finding:
@@ -421,6 +436,7 @@ def _configured(settings: Settings) -> frozenset[str]:
 def check_source(report: SourceReport, configured: Container[str] = ()) -> Iterator[Finding]:
     """One source of a temporary or running gateway."""
     subject = f"source {report.name}"
+    detail = report.stderr[-STDERR_LINES:]
     if report.status in ("up", "faulty"):
         if report.tools or report.name not in RESERVED_SOURCES:
             counts = {"resource": report.resources, "template": report.templates, "prompt": report.prompts}
@@ -429,25 +445,17 @@ def check_source(report: SourceReport, configured: Container[str] = ()) -> Itera
     elif report.status == "login_needed":
         yield warning(subject, report.error or "It needs a login.")
     elif report.status == "down":
-        text = f"{report.error or 'It is down.'}{_last_words(report)}"
         where = f"[sources.{report.name}]" if report.name in configured else f"it ('jackfield sources {report.name}')"
-        yield fault(subject, text, f"Correct {where} or its target.")
+        if detail and FAILED_AT.match(detail[-1]):
+            detail = detail[-1:]  # those before it failed alike, or for a reason that is over
+        yield fault(subject, report.error or "It is down.", f"Correct {where} or its target.", detail=detail)
     else:
         doing = f" {report.doing}" if report.doing else ""
-        text = f"It did not start within {SOURCES_TIMEOUT:g} s.{doing}{_last_words(report)}"
-        yield fault(subject, text, "Check that its target responds.")
-    for part in report.faults:
-        yield fault(subject, part)
-
-
-def _last_words(report: SourceReport) -> str:
-    """The end of its process's stderr, which usually has the cause; or what else is known of the last failure."""
-    lines = [line.strip() for line in report.stderr[-STDERR_LINES:] if line.strip()]
-    if not lines or not (failed := _FAILED_AT.match(lines[-1])):
-        more = f"stderr: {' / '.join(lines)}" if lines else ""
-    else:
-        more = lines[-1][failed.end() :].removeprefix(report.error or "").strip()
-    return f" {more}{'' if more.endswith(('.', '!', '?', '…')) else '.'}" if more else ""
+        text = f"It did not start within {SOURCES_TIMEOUT:g} s.{doing}"
+        yield fault(subject, text, "Check that its target responds.", detail=detail)
+    for number, part in enumerate(report.faults, start=1):
+        is_last = report.status == "faulty" and number == len(report.faults)
+        yield fault(subject, part, detail=detail if is_last else ())
 
 
 def check_running(readiness: Readiness, url: str, *, configured: Container[str] = ()) -> Iterator[Finding]:

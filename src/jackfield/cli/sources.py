@@ -1,6 +1,7 @@
 """`jackfield sources`, `accept` and `logs`: where tools come from, changed definitions, worker logs."""
 
 import asyncio
+import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -25,6 +26,8 @@ from jackfield.sdk.types import ScenarioState
 
 POLL_SECONDS = 0.5
 MAX_LINES = 1000
+FAILED_AT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z ")
+"""What a request that failed begins with, where a source without a process says what went wrong."""
 
 
 @command(
@@ -85,9 +88,9 @@ def source_lines(source: SourceInfo) -> Iterator[str]:
     yield f"{style(escape(source.name), 'bold')}  {source.kind}, {source.origin}"
     since = f" since {source.since}" if source.since else ""
     yield f"{source.status if source.status == 'up' else style(source.status.replace('_', ' '), 'red')}{since}"
-    yield from (escape(text) for text in (source.error, source.doing) if text)
-    faults = (fault for fault in source.faults if fault not in (source.error or ""))
-    yield from (f"{style('fault', 'yellow')}: {escape(fault)}" for fault in faults)
+    error = None if source.status == "faulty" else source.error  # put together from the faults
+    yield from (escape(text) for text in (error, source.doing) if text)
+    yield from (f"{style('fault', 'yellow')}: {escape(fault)}" for fault in source.faults if fault not in (error or ""))
     if source.tools:
         yield f"tools: {', '.join(map(escape, source.tools))}"
     if source.prompts:
@@ -95,8 +98,14 @@ def source_lines(source: SourceInfo) -> Iterator[str]:
     if source.resources or source.templates:
         yield f"{counted(source.resources, 'resource')}, {counted(source.templates, 'template')}"
     if source.stderr:
-        yield style("last lines on stderr, or failed requests:", "dim")
+        yield style(f"{_what_it_said(source)}:", "dim")
         yield from (f"  {escape(line)}" for line in source.stderr)
+
+
+def _what_it_said(source: SourceInfo) -> str:
+    if FAILED_AT.match(source.stderr[-1]):
+        return "failed requests, the last one below"
+    return "errors in its files" if source.kind == "files" else "last lines on stderr"
 
 
 def state_lines(states: Sequence[ScenarioState], statuses: Mapping[str, str]) -> list[str]:

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import httpx2
 from msgspec import Struct
 
-from jackfield.errors import JackfieldError
+from jackfield.errors import ConfigError, JackfieldError
 from jackfield.identity.keys import ADMIN_KEY_FILE, made_or_kept_key
 from jackfield.sdk import Client, GatewayFault, GatewayUnreachable, NoAnswer, Unauthenticated
 from jackfield.sdk.address import read_key, read_url
@@ -52,6 +52,8 @@ async def find_target(options: Namespace, *, in_process: bool) -> Target:
         return Target(url=options.url, key=options.key)
     config = getattr(options, "config", None)
     local = load_local(config)
+    if local.fault is not None and (in_process or not is_found_without_config(local, key=options.key)):
+        raise ConfigError(local.fault)
     url = local_url(local)
     key = options.key or os.environ.get("JACKFIELD_KEY") or local_key(local)
     if in_process and not await accepts(url, key) and not await _is_ours(url, local, key=key):
@@ -89,6 +91,11 @@ def local_key(local: LocalGateway) -> str | None:
     if widest is None or (generated is not None and "admin" not in widest.scopes):
         return generated
     return widest.key
+
+
+def is_found_without_config(local: LocalGateway, *, key: str | None = None) -> bool:
+    """Whether a gateway that runs can be asked although its config cannot be read."""
+    return read_url(local.data) is not None and (key or local_key(local)) is not None
 
 
 async def accepts(url: str, key: str | None) -> bool:

@@ -80,7 +80,7 @@ class ConfigApi:
         def clean(value: Any) -> Any:
             match msgspec.to_builtins(value):
                 case str() as text:
-                    return self._redact(request.sanitizer.text(text))
+                    return self._redact(request.sanitizer.for_admins(text))
                 case list() as items:
                     return [clean(item) for item in items]
                 case dict() as table:

@@ -28,7 +28,7 @@ from jackfield.store import Store
 log = logging.getLogger(__name__)
 
 STORE_ANSWERS_WITHIN = 2.0
-STDERR_LINES = 10
+STDERR_LINES = 20
 
 
 class Alive(Struct, frozen=True, kw_only=True):
@@ -243,5 +243,5 @@ def _report(
         faults=UNSET if held is UNSET else tuple(sanitizer.text(fault) for fault in status.faults),
         held=held,
         doing=UNSET if held is UNSET or status.doing is None else sanitizer.text(status.doing),
-        stderr=UNSET if is_well or not with_stderr else tuple(sanitizer.text(line) for line in last_words),
+        stderr=UNSET if is_well or not with_stderr else tuple(map(sanitizer.for_admins, last_words)),
     )

@@ -120,6 +120,10 @@ class Sanitizer:
     def of(cls, settings: Settings) -> "Sanitizer":
         return cls(lambda: settings.secrets.used, (settings.data, settings.folder), tokens=settings.secrets.tokens)
 
+    def for_admins(self, sentence: str) -> str:
+        """The sentence without secrets. Paths stay, for whoever has to mend what is wrong there."""
+        return self._secrets.text(sentence)
+
     def text(self, sentence: str) -> str:
         """The sentence without secrets, and with paths as the operator wrote them, or their last part only."""
         sentence = self._secrets.text(sentence)

@@ -23,7 +23,7 @@ from jackfield.llm.transactions import MODELS_TOPIC, StoredModel
 from jackfield.llm.types import Delta, Model, ModelFailed, ModelRequest
 from jackfield.settings import Settings
 from jackfield.settings.origins import table_for_show
-from jackfield.settings.variables import expanded, merged, variables_in
+from jackfield.settings.variables import HIDDEN_VALUE, expanded, hidden_in, merged, variables_in
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.models")
@@ -184,6 +184,8 @@ class RunTimeModels:
 
     def _check(self, name: str, raw: Mapping[str, Any]) -> None:
         """Raises `Forbidden` or `BadRequest` for what could not be used whatever its secrets are."""
+        if (key := hidden_in(raw)) is not None:
+            raise BadRequest(HIDDEN_VALUE.format(key=key), param=key)
         if self._needs_commands(raw):
             raise Forbidden(NEEDS_COMMANDS)
         is_set = all(self._value(one) is not None for one in variables_in(raw))

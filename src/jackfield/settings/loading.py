@@ -161,6 +161,8 @@ class LocalGateway(Struct, frozen=True, kw_only=True):
     unset: frozenset[str] = frozenset()
     """Names of keys whose variable is not set."""
     admin_key: bool = True
+    fault: str | None = None
+    """Why the config cannot be read. Its gateway may be running all the same, and is found by the data folder."""
 
 
 class Project(Struct, frozen=True, kw_only=True):
@@ -307,10 +309,17 @@ def load_again(settings: Settings) -> Settings:
 
 
 def load_local(config: str | Path | None = None, *, environment: Mapping[str, str] | None = None) -> LocalGateway:
-    """Load what clients need; variables that only the gateway needs may be unset."""
+    """Load what clients need; variables that only the gateway needs may be unset. A fault is part of what is found."""
     env = os.environ if environment is None else environment
     path = find_config(config, environment=env)
     _, data = _folders(path, env)
+    try:
+        return _local(path, data, env)
+    except ConfigError as fault:
+        return LocalGateway(data=data, url=url_of(_server(ServerSettings(), env, {})), fault=fault.message)
+
+
+def _local(path: Path | None, data: Path, env: Mapping[str, str]) -> LocalGateway:
     secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
     raw = _read(path) if path else {}
     raw = {key: _expand(raw[key], secrets, str(path), key, unset="") for key in ("server", "auth") if key in raw}

@@ -1,7 +1,9 @@
 """Every value of the settings with where it comes from, as it may be shown: without secrets. Pure.
 
 A variable is shown by its name. What is written out where secrets are written is hidden, and so are the user in an
-address and the value after an option such as `--token`. Above: `loading.py`, and `GET /api/v1/config`.
+address and the value after an option such as `--token`. Under every other key, what looks like a credential is hidden:
+by a known prefix, after `Bearer` or `TOKEN=`, or as random letters and digits.
+Above: `loading.py`, and `GET /api/v1/config`.
 """
 
 import re
@@ -15,7 +17,10 @@ from jackfield.settings.variables import MASKED, variables_in
 
 Origin = Literal["file", "default", "environment", "command_line", "api"]
 
-_SECRET = re.compile(r"key|secret|token|passw|auth|credential|cookie|private", re.IGNORECASE)
+_SECRET = re.compile(
+    r"key|secret|token|passw|auth|credential|cookie|private|bearer|signature|(?:^|[_-])(?:pwd|pass|pin|sig|dsn|jwt|pat)$",
+    re.IGNORECASE,
+)
 _NOT_SECRET = frozenset(
     {
         "admin_key",
@@ -31,6 +36,7 @@ _NOT_SECRET = frozenset(
     }
 )
 """Keys that are named like those of secrets and hold none; `secrets` is a list of names."""
+_RANDOM_NAMES = frozenset({"client_id"})
 _NAMED_BY_KIND = frozenset({"sources", "models", "tools"})
 """Tables whose parts have the keys of their kinds."""
 _SECRET_TABLES = frozenset({"headers", "env", "body", "options"})
@@ -40,6 +46,22 @@ _USER = re.compile(r"(?<=://)[^/@\s]*(?=@)")
 _QUERY = re.compile(r"(?<=[?&])([^=&#\s]+)=([^&#\s]*)")
 _OPTION = re.compile(r"-{1,2}[\w-]*(?:key|secret|token|passw|auth|credential)[\w-]*(=?)", re.IGNORECASE)
 _HOOK_PATH = re.compile(r"(?<=://)([^/\s]+)/\S+")
+_SCHEME = re.compile(r"\b(Bearer|Basic)(\s+)(?!\$\{)[\w.~+/=-]{8,}", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    r"\b([A-Z][A-Z0-9_]*=|(?:Authorization|Cookie|[\w]+-[\w-]+):[ \t]*)(?!Bearer|Basic|\[redacted)([^\s\"',;$/]+)"
+)
+"""`TOKEN=…` and `X-Api-Key: …`, in a command or a text."""
+_PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_PREFIXED = re.compile(
+    r"(?<![\w-])(?:sk-|[rsp]k_(?:live|test)_|gh[opsur]_|github_pat_|glpat-|xox[a-z]-|hf_|npm_|pypi-|whsec_|AKIA|AIza|eyJ)"
+    r"[\w.+/=-]{12,}"
+)
+"""How well-known services begin what they hand out."""
+_LONG_WORD = re.compile(r"(?<![\w.~/-])[A-Za-z0-9_-]{20,}=*(?![\w.~-])")
+_LONG_WORD_OR_PART = re.compile(r"(?<![\w.~-])[A-Za-z0-9_-]{20,}=*(?![\w.~-])")
+"""In an address also a part of its path; a file may be called anything."""
+_RANDOM = re.compile(r"(?=[A-Za-z0-9]*?[a-z])(?=[A-Za-z0-9]*?[A-Z])(?=(?:[A-Za-z]*[0-9]){2})[A-Za-z0-9]{16,}")
+_HEX = re.compile(r"(?=[0-9]*[a-fA-F])(?=[a-fA-F]*[0-9])[0-9a-fA-F]{32,}")
 
 
 class ConfigValue(Struct, frozen=True, kw_only=True):
@@ -176,7 +198,8 @@ def _shown(value: Any, key: str, *, is_secret: bool) -> Any:
         return MASKED if is_named_so and isinstance(value, (int, float)) and not isinstance(value, bool) else value
     if is_secret or is_named_so:
         return value if not value or variables_in(value) else MASKED
-    return _without_credentials(value)
+    cleaned = _without_credentials(value)
+    return cleaned if key in _RANDOM_NAMES else _without_likely_secrets(cleaned)
 
 
 def _after_options(words: Iterable[Any]) -> Iterable[tuple[Any, bool]]:
@@ -206,5 +229,22 @@ def _without_credentials(text: str) -> str:
     return cleaned
 
 
+def _without_likely_secrets(text: str) -> str:
+    """A text without what looks like a credential, wherever it is written."""
+
+    def assigned(found: re.Match[str]) -> str:
+        return f"{found[1]}{MASKED}" if _is_secret(found[1].rstrip("=: \t")) else found[0]
+
+    text = _SCHEME.sub(rf"\1\2{MASKED}", _PEM.sub(MASKED, text))
+    text = _PREFIXED.sub(MASKED, _ASSIGNED.sub(assigned, text))
+    words = _LONG_WORD_OR_PART if "://" in text else _LONG_WORD
+    return words.sub(lambda found: MASKED if _looks_random(found[0]) else found[0], text)
+
+
+def _looks_random(word: str) -> bool:
+    """Letters of both cases among digits, or a long number in base 16. Names of things have short parts."""
+    return any(_RANDOM.fullmatch(part) or _HEX.fullmatch(part) for part in re.split(r"[-_]", word.rstrip("=")))
+
+
 def _is_secret(key: str) -> bool:
-    return key not in _NOT_SECRET and _SECRET.search(key) is not None
+    return key.lower() not in _NOT_SECRET and _SECRET.search(key) is not None

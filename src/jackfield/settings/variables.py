@@ -34,6 +34,27 @@ def variables_in(value: Any) -> frozenset[str]:
     return frozenset(found)
 
 
+def hidden_in(value: Any) -> str | None:
+    """The first key whose value is hidden: one that was shown, not one that was meant."""
+    found: list[str] = []
+
+    def look(part: Any, key: str) -> None:
+        if isinstance(part, str):
+            found.extend([key] if MASKED in part else [])
+        elif isinstance(part, Mapping):
+            for name, inner in part.items():
+                look(inner, f"{key}.{name}" if key else str(name))
+        elif isinstance(part, list):
+            for number, inner in enumerate(part):
+                look(inner, f"{key}[{number}]")
+
+    look(value, "")
+    return found[0] if found else None
+
+
+HIDDEN_VALUE = "'{key}' has '[redacted]', which is how secrets are shown. Leave it out to keep it, or write the value."
+
+
 def merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """`before` with a JSON merge patch: null removes a key, a table changes some keys of a table."""
     found = dict(before)

@@ -212,6 +212,9 @@ class TalkativeSource(Protocol):
     def doing(self) -> str | None:
         """What it is busy with while it is not up, in a sentence for its operator."""
 
+    def broken(self) -> tuple[str, ...]:
+        """Parts that turned out not to work when they were used, each in a sentence for its operator."""
+
     def last_words(self) -> tuple[str, ...]:
         """The newest lines that its process said on stderr, or of requests that failed. Without secrets."""
 

@@ -177,10 +177,14 @@ class FilesSource:
     def doing(self) -> str | None:
         return None
 
+    def broken(self) -> tuple[str, ...]:
+        """Why files could not be loaded, or their workers started, when that was tried last."""
+        return tuple(fault for one in self._versions.values() if (fault := one.load_fault) is not None)
+
     def last_words(self) -> tuple[str, ...]:
         """The syntax errors of files that could not be read, and the tracebacks of those that could not be loaded."""
         traces = [file.reading.trace for file in self._files.values()]
-        traces += [one.load_trace for one in self._versions.values() if isinstance(one, FileVersion)]
+        traces += [one.load_trace for one in self._versions.values()]
         redact = self._lent.source_context.worker_host.redact
         return tuple(line for trace in traces if trace is not None for line in redact(trace).splitlines())[
             -_MOST_LINES:

@@ -197,8 +197,9 @@ class FileVersion:
         self._tools: dict[str, InProcessTool] = {}
         self._calls = 0
         self._dropped = False
+        self.load_fault: str | None = None
+        """Why the last attempt to load it failed, if it did; and its traceback."""
         self.load_trace: str | None = None
-        """The traceback of the last attempt to load it, if that failed."""
 
     def tool(self, function: str) -> "InProcessTool":
         """The tool that a function of this file is; always the same one, for it counts its own threads."""
@@ -245,11 +246,11 @@ class FileVersion:
             sys.modules.pop(self._module, None)
             logger.warning("The tool file %s could not be loaded", self.label, exc_info=error)
             self.load_trace = _traceback(error)
-            said = (
+            self.load_fault = (
                 f"The file {self.label} could not be loaded: {_words(error)}. Correct it, or install what it imports."
             )
-            return Failed("tool_error", said)
-        self.load_trace = None
+            return Failed("tool_error", self.load_fault)
+        self.load_fault = self.load_trace = None
         return module
 
     def _find(self, module: ModuleType, name: str) -> LoadedFunction | Failed:
@@ -281,6 +282,8 @@ class InProcessTool:
             if loaded is None:
                 found = await self._version.function(self._function)
                 if isinstance(found, Failed):
+                    if self._version.load_trace is not None:
+                        invocation.trace(self._version.load_trace)
                     return found
                 loaded = self._loaded = found
             return await self._call(loaded, invocation)
@@ -361,8 +364,10 @@ def _failed(error: BaseException, invocation: Invocation) -> Failed:
 
 
 def _traceback(error: BaseException) -> str:
+    """As Python prints it, from the tool's own code on: without the frame that called it."""
+    ours = error.__traceback__
     try:
-        return "".join(traceback.format_exception(error))
+        return "".join(traceback.format_exception(type(error), error, None if ours is None else ours.tb_next))
     except Exception:  # noqa: BLE001 - a tool's own exception class may fail at this
         return type(error).__name__
 

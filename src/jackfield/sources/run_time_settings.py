@@ -12,7 +12,7 @@ from jackfield.errors import BadRequest, ConfigError, Forbidden
 from jackfield.settings import Settings
 from jackfield.settings.loading import check_sampling
 from jackfield.settings.tools import SourceSettings, parse_source
-from jackfield.settings.variables import expanded, variables_in
+from jackfield.settings.variables import HIDDEN_VALUE, expanded, hidden_in, variables_in
 from jackfield.sources.base import Source
 
 NEEDS_COMMANDS = (
@@ -66,6 +66,8 @@ class SettingsReader:
 
     def check(self, name: str, raw: Mapping[str, Any], *, make: Callable[[SourceSettings], Source]) -> None:
         """Raises `Forbidden` or `BadRequest` for what could not run whatever its secrets are."""
+        if (key := hidden_in(raw)) is not None:
+            raise BadRequest(HIDDEN_VALUE.format(key=key), param=key)
         if not isinstance(raw.get("kind"), str):
             raise BadRequest('A source needs a kind, for example "kind": "mcp".', param="kind")
         if self._needs_commands(raw):

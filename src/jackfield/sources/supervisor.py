@@ -100,6 +100,20 @@ class SourceStatus(Struct, frozen=True, kw_only=True):
     """How often it came up again after it was down."""
 
 
+class _Failure(Struct, frozen=True, kw_only=True):
+    """What went wrong there, once or time and again."""
+
+    said: str
+    at: int
+    times: int
+    since: int | None
+    """The first of several times."""
+
+    def __str__(self) -> str:
+        again = "" if self.since is None else f" ({self.times} times since {iso_time(self.since)})"
+        return f"{iso_time(self.at)} {self.said}{again}"
+
+
 class SourceSupervisor:
     """One source and its life."""
 
@@ -126,7 +140,7 @@ class SourceSupervisor:
         self._is_retiring = False
         self._is_restarting = False
         self._drained = asyncio.Event()
-        self._failures: deque[str] = deque(maxlen=MOST_FAILURES)
+        self._failures: deque[_Failure] = deque(maxlen=MOST_FAILURES)
         """What went wrong last, for whoever looks for the reason; the newest at the end."""
         self._talkative = source if isinstance(source, TalkativeSource) else None
         self.settled = asyncio.Event()
@@ -172,7 +186,11 @@ class SourceSupervisor:
         return outcome
 
     def _note_failure(self, *sentences: str) -> None:
-        self._failures.append(f"{iso_time(_now_ms())} {self._redact(' '.join(sentences))}")
+        said, now, times, since = self._redact(" ".join(sentences)), _now_ms(), 1, None
+        if self._failures and self._failures[-1].said == said:
+            last = self._failures.pop()
+            times, since = last.times + 1, last.since or last.at
+        self._failures.append(_Failure(said=said, at=now, times=times, since=since))
 
     def require_up(self, name: str, *, what: str = "tool") -> None:
         """Raise `SourceUnavailable` while the source is down; it is tried again soon, since it is needed."""
@@ -232,7 +250,8 @@ class SourceSupervisor:
 
     def status(self) -> SourceStatus:
         talkative = self._talkative
-        broken = [one.why for one in self.listing.unoffered if one.is_broken]
+        found = () if talkative is None else tuple(map(self._redact, talkative.broken()))
+        broken = [*(one.why for one in self.listing.unoffered if one.is_broken), *found]
         is_faulty = self.state is SourceState.UP and bool(broken)
         return SourceStatus(
             name=self.source.name,
@@ -243,10 +262,10 @@ class SourceSupervisor:
             resources=len(self.listing.resources),
             templates=len(self.listing.templates),
             prompts=len(self.listing.prompts),
-            faults=self.listing.faults,
+            faults=(*self.listing.faults, *found),
             calls=self.running,
             doing=None if talkative is None or self.state in _TAKE_CALLS else talkative.doing(),
-            last_words=(() if talkative is None else talkative.last_words()) or tuple(self._failures),
+            last_words=(() if talkative is None else talkative.last_words()) or tuple(map(str, self._failures)),
             since=self.since,
             checked_at=self.checked_at,
             listed_at=self.listed_at,

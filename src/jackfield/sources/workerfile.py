@@ -68,6 +68,16 @@ class WorkerFile:
     async def warm(self) -> None:
         await self._pool.warm()
 
+    @property
+    def load_fault(self) -> str | None:
+        """Why the last attempt to start a worker failed, if it did."""
+        return self._pool.start_fault
+
+    @property
+    def load_trace(self) -> str | None:
+        """What that worker said on stderr."""
+        return None if self._pool.start_fault is None else self._pool.record.log.end
+
     def drop(self) -> None:
         """The file has changed or is gone."""
         self._pool.drop()

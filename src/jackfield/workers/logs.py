@@ -21,6 +21,7 @@ from jackfield.model.text import counted
 logger = logging.getLogger("jackfield.workers")
 
 MAX_LINES = 1_000
+END_LINES = 50
 MAX_LINE = 8_192
 """Bytes kept of a line; the rest is replaced by a note."""
 MARGIN = 4_096
@@ -56,6 +57,12 @@ class WorkerLog:
     def lines(self, *, limit: int, after: int = 0) -> list[LogLine]:
         """The newest lines after the line with that number, oldest first."""
         return [line for line in self._lines if line.number > after][-limit:]
+
+    @property
+    def end(self) -> str:
+        """The newest lines of the process that wrote last."""
+        newest = list(self._lines)[-END_LINES:]
+        return "\n".join(line.text for line in newest if line.worker == newest[-1].worker)
 
     def add(self, raw: bytes, *, worker: int, left_out: int = 0) -> None:
         said = raw.decode(errors="replace").rstrip("\r")

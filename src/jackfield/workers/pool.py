@@ -80,6 +80,8 @@ class WorkerPool:
         self._pause_until = 0.0
         self._dropped = False
         self._calls = 0
+        self.start_fault: str | None = None
+        """Why no worker could be started when that was tried last."""
 
     @property
     def workers(self) -> tuple[Worker, ...]:
@@ -186,7 +188,7 @@ class WorkerPool:
                 self.spec.script, within=self.spec.options.install_timeout, on_line=on_line
             )
         except JackfieldError as fault:
-            self.record.note_failure(fault.message)
+            self._note_failure(fault.message)
             raise
         finally:
             self._installing -= 1
@@ -226,10 +228,11 @@ class WorkerPool:
         try:
             await worker.start(self._supervisor)
         except JackfieldError as fault:
+            self.start_fault = fault.message
             self._crashed(fault.message)
             raise
         self._workers.append(worker)
-        self.record.error = None
+        self.record.error = self.start_fault = None
         return worker
 
     async def _plan(self, environment: Environment) -> LaunchPlan:
@@ -248,8 +251,13 @@ class WorkerPool:
                 name=self.record.name,
             )
         except JackfieldError as fault:
-            self.record.note_failure(fault.message)
+            self._note_failure(fault.message)
             raise
+
+    def _note_failure(self, message: str) -> None:
+        """There was no process that could say it."""
+        self.start_fault = message
+        self.record.note_failure(message)
 
     def _on_worker_end(self, worker: Worker, reason: str | None) -> None:
         if worker not in self._workers:

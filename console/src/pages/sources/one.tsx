@@ -236,7 +236,7 @@ function Trouble({ source }: { source: SourceRecord }): ReactNode {
       <h2 id="trouble-title">{isWell ? "Last words" : "What is wrong"}</h2>
       {error !== null && <p className="text">{safeText(error, 4000)}</p>}
       {doing !== null && <p className="text quiet">{safeText(doing, 2000)}</p>}
-      {faults.map((fault) => (
+      {faults.filter((fault) => !error?.includes(fault)).map((fault) => (
         <p key={fault} className="text">
           {safeText(fault, 4000)}
         </p>
@@ -244,7 +244,7 @@ function Trouble({ source }: { source: SourceRecord }): ReactNode {
       {!isWell && <p>{whatToDo(source)}</p>}
       {stderr.length > 0 && (
         <>
-          <h3>{source.kind === "mcp" ? "The last lines that it wrote to stderr" : "The last requests that failed"}</h3>
+          <h3>{headingOf(source)}</h3>
           <pre className="code" tabIndex={0} aria-label="stderr">
             {stderr.map((line) => safeText(line, 2000)).join("\n")}
           </pre>
@@ -252,6 +252,12 @@ function Trouble({ source }: { source: SourceRecord }): ReactNode {
       )}
     </section>
   );
+}
+
+/** A source without a process says when each of its requests failed. */
+function headingOf({ kind, stderr }: SourceRecord): string {
+  if (/^\d{4}-\d\d-\d\dT/.test(stderr.at(-1) ?? "")) return "The last requests that failed";
+  return kind === "files" ? "The errors in its files" : "The last lines that it wrote to stderr";
 }
 
 function whatToDo({ status, origin, settings, stderr, error }: SourceRecord): string {

@@ -194,6 +194,9 @@ class McpSource:
         hint = " Its command may be installing it." if self._options.first_seconds == allowed else ""
         return f"Starting '{self._options.argv[0]}' for {busy:.0f} s; it has {allowed:g} s.{hint}"
 
+    def broken(self) -> tuple[str, ...]:
+        return ()
+
     def last_words(self) -> tuple[str, ...]:
         return self._server_log.last_words()
 
