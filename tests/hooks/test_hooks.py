@@ -4,11 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
+from jackfield.cli.pending import next_steps
 from jackfield.errors import ConfigError
+from jackfield.sdk import CallRecord
 from tests.hooks.harness import OTHER, execute, hook, hooked, notes, record
+from tests.notify.receiver import receiving
 from tests.requirement import requirement
+from tests.waiting import eventually_async
 
 DECIDING = """
 def decide(event):
@@ -81,6 +86,23 @@ async def test_a_person_is_asked_and_an_edit_passes_the_hooks_again(tmp_path: Pa
     assert ended["result"] == {"said": "LOUD"}
     assert ended["asked_arguments"] == {"text": "hm"}
     assert [decision for _, decision, _ in notes(ended)] == ["ask", "replace"]
+
+
+@requirement("HOOK-before", "OPS-approval-page")
+async def test_whoever_decides_is_told_why_a_hook_asks(tmp_path: Path) -> None:
+    with receiving() as receiver:
+        config = f'{BEFORE}\n[notify.ops]\nkind = "webhook"\nurl = "{receiver.url}"\non = ["call.pending_approval"]\n'
+        async with hooked(tmp_path, DECIDING, config) as (_, client):
+            call_id = (await execute(client, "echo", text="hm")).json()["call_id"]
+            waiting = await record(client, call_id)
+            link = waiting["approval_url"][waiting["approval_url"].index("/api/") :]
+            page = await client.get(link, headers={"accept": "text/html", "x-api-key": ""})
+            await eventually_async(lambda: receiver.attempts)
+            told = [attempt.content["data"] for attempt in receiver.attempts]
+    assert "<dt>Why</dt><dd>Hook &#x27;decide&#x27;: somebody should look</dd>" in page.text
+    assert told[0]["reason"] == "Hook 'decide': somebody should look"
+    shown = list(next_steps([msgspec.convert(waiting, CallRecord)]))
+    assert f"  {call_id}  decide: somebody should look" in shown
 
 
 @requirement("HOOK-before")

@@ -13,6 +13,8 @@ import { safeText } from "../safe-text";
 /** What a card shows, wherever the call comes from. */
 export interface ShownCall extends ToolCallData {
   needsApproval?: boolean;
+  /** Why hooks asked for an approval. */
+  why?: string;
   login?: MissingLogin;
   tookMs?: number | null;
   until?: string | null;
@@ -59,7 +61,10 @@ export function CallCard({ call: shown }: { call: ShownCall }): ReactNode {
         {call.login !== undefined && isWaiting ? (
           <Login call={call} login={call.login} />
         ) : call.needsApproval === true && isWaiting ? (
-          <Approval call={call} canAnswer={canAnswer} />
+          <>
+            {call.why !== undefined && <p className="text">{safeText(call.why, 1000)}</p>}
+            <Approval call={call} canAnswer={canAnswer} />
+          </>
         ) : (
           <ToolUI call={call} canAnswer={canAnswer} submit={submit} isSending={isSending} />
         )}
@@ -97,8 +102,10 @@ function withRecord(call: ShownCall, record: CallRecord | undefined): ShownCall 
 }
 
 /** What a person has to do before the call can run. */
-function waitOf(record: CallRecord): { needsApproval: boolean; login?: MissingLogin } {
+function waitOf(record: CallRecord): { needsApproval: boolean; why?: string; login?: MissingLogin } {
   const needsApproval = record.status === "pending_approval";
+  const reasons = (record.hooks ?? []).filter(({ decision, reason }) => decision === "ask" && reason).map(({ name, reason }) => `${name}: ${reason}`);
+  if (needsApproval && reasons.length > 0) return { needsApproval, why: [...new Set(reasons)].join(", ") };
   if (record.status !== "pending_login") return { needsApproval };
   const { source, principal, scopes } = record.login ?? { source: record.source, principal: record.principal, scopes: [] };
   return { needsApproval, login: { source, principal, scopes, url: record.login_url ?? null } };

@@ -86,6 +86,7 @@ def _facts(call: Call) -> Html:
         ("Tool", f"{call.tool} (source {call.source})"),
         ("Asked by", asked_by),
         ("In the name of", call.principal),
+        *([("Why", call.asked_because)] if call.asked_because else []),
         ("Waits since", _time(call.created_at)),
         ("Waits until", "for ever" if call.expires_at is None else _time(call.expires_at)),
         ("Call", call.id),

@@ -133,6 +133,7 @@ def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
     yield ""
     if approvals:
         yield f"{counted(len(approvals), 'call')} to approve or reject:"
+        yield from (f"  {escape(why)}" for call in approvals if (why := _asked_because(call)))
         yield f"  jackfield approve {approvals[0].id}"
         yield f"  jackfield reject {approvals[0].id} --reason '…'"
     if logins:
@@ -141,6 +142,13 @@ def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
     if answers:
         yield f"{counted(len(answers), 'call')} to answer:"
         yield f"  jackfield answer {answers[0].id} JSON"
+
+
+def _asked_because(call: CallRecord) -> str:
+    """Why a hook wants somebody to look."""
+    reasons = (f"{note.name}: {note.reason}" for note in call.hooks if note.decision == "ask" and note.reason)
+    said = ", ".join(dict.fromkeys(reasons))
+    return f"{call.id}  {said}" if said else ""
 
 
 def _login_step(call: CallRecord) -> str:

@@ -276,6 +276,12 @@ class Call(Struct, frozen=True, kw_only=True):
         return any(note.decision == "withhold" for note in self.hooks)
 
     @property
+    def asked_because(self) -> str | None:
+        """Why hooks asked for an approval, for whoever decides about it."""
+        asked = (f"Hook '{note.name}': {note.reason}" for note in self.hooks if note.decision == "ask" and note.reason)
+        return " ".join(dict.fromkeys(asked)) or None
+
+    @property
     def longest_wait_ms(self) -> int:
         """`expires_in_ms` as a length of time; one that never ends is taken for a year."""
         return self.expires_in_ms or LONGEST_SECONDS * 1000

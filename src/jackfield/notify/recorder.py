@@ -38,6 +38,8 @@ class CallData(Struct, frozen=True, kw_only=True):
     created_at: str
     expires_at: str | None
     login_source: str | None
+    reason: str | None
+    """Why hooks asked for an approval."""
 
 
 def recorder_of(targets: Iterable[Target]) -> EventRecorder | None:
@@ -76,4 +78,5 @@ def _call_data(call: Call) -> CallData:
         created_at=iso_time(call.created_at),
         expires_at=None if call.expires_at is None else iso_time(call.expires_at),
         login_source=None if call.login is None else call.login.source,
+        reason=call.asked_because,
     )

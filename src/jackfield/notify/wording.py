@@ -42,6 +42,7 @@ def _about_call(title: str, data: dict[str, Any], link: str = "", link_text: str
     error = data.get("error") or {}
     lines = (
         ("Asked by", _by(data)),
+        ("Why", _text(data, "reason")),
         ("Source", _text(data, "source")),
         ("Arguments", "" if data.get("arguments") is None else msgspec.json.encode(data["arguments"]).decode()),
         ("Error", f"{error.get('code', '')}: {error.get('message', '')}" if error else ""),
