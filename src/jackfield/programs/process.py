@@ -28,6 +28,8 @@ MAX_TURN = 16 * 1024 * 1024
 """Bytes of one report, its result or arguments included."""
 CPU_MARGIN = 5.0
 SCRATCH = 16 * 1024 * 1024
+HOME = "/home/program"
+"""Its empty folder. Not the one of temporary files, in which the gateway itself may be installed."""
 
 
 class Ask(Struct, frozen=True, kw_only=True):
@@ -96,7 +98,7 @@ class ProgramProcess:
         plan = await host.sandboxes.plan(
             _sandbox(settings),
             command=(sys.executable, "-s", "-P", "-S", "-X", "utf8", str(RUNTIME)),
-            env={"PATH": os.defpath, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PATH": os.defpath, "HOME": HOME, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
             readable=(RUNTIME,),
             name="program",
         )

@@ -189,6 +189,7 @@ class Sandboxes:
             return kinds.in_container(plan, settings, name=request.name, socket=socket, ours=os.environ)
         inside = {variable: f"{SOCKETS}/{variable.lower()}" for variable in request.sockets}
         home = private_home(request.env)
+        cwd = Path(home) if request.folder is None else cwd
         plan = kinds.plain(request.command, env=request.env | inside | {"HOME": home}, cwd=cwd)
         view = build_view(self._view_spec(settings, request, home=home, inside=inside))
         if kind == "namespaces":
