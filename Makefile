@@ -11,11 +11,11 @@ ARGS ?=
 WORKERS ?= 3
 BIN := .venv/bin
 PROPERTIES := tests/store tests/stories/test_http_schemathesis.py -k "machine or promises"
-CODE := src tests bench stress conformance examples make/sync_sdk.py make/wheel.py
+CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/wheel.py
 
 export PYTHON
 
-.PHONY: help serve console wheel test check format bench bfcl trace wire stress conformance clients requirements requirements-tick drawing lock clean run-env dev-env
+.PHONY: help serve console wheel test check format bench bfcl trace wire stress conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -71,6 +71,9 @@ conformance: dev-env ## run the MCP conformance suite, other servers and clients
 clients: dev-env ## run Codex, opencode and other clients against a gateway; needs npm; ARGS="--only codex"
 	@$(BIN)/python -m conformance.clients $(ARGS)
 
+docs: docs-env ## build the documentation site into build/site; ARGS=--serve shows it at http://127.0.0.1:8430
+	@make/docs $(ARGS)
+
 requirements: dev-env ## list which requirements are shown by tests; ARGS=--open lists the others
 	@$(BIN)/python -m tests.requirements_report $(ARGS)
 
@@ -85,10 +88,13 @@ lock: dev-env ## update the lock files; ARGS=--upgrade upgrades all packages
 
 clean: ## remove the environment and all caches; keeps the demo's data
 	rm -rf tests/programs/node_modules .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis .conformance build dist
-	find src tests bench stress conformance examples make -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench stress conformance documentation examples make -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-env:
 	@make/prepare run
 
 dev-env:
 	@make/prepare dev
+
+docs-env:
+	@make/prepare docs

@@ -91,6 +91,8 @@ class Refused(JackfieldError):
 
 
 class BadRequest(Refused):
+    """The body or a parameter is invalid."""
+
     code = "invalid_request"
 
 
@@ -105,30 +107,44 @@ class InvalidArguments(BadRequest):
 
 
 class PreviousResponseNotFound(BadRequest):
+    """The response to continue does not exist, or was not stored."""
+
     code = "previous_response_not_found"
 
 
 class Unauthenticated(Refused):
+    """No key, or a wrong one."""
+
     code = "unauthenticated"
 
 
 class Forbidden(Refused):
+    """The key may not do this."""
+
     code = "forbidden"
 
 
 class ToolDisabled(Forbidden):
+    """The tool is switched off, by its metadata, a preference or an administrator."""
+
     code = "disabled"
 
 
 class KeyDisabled(Forbidden):
+    """An administrator has switched the key off."""
+
     code = "key_disabled"
 
 
 class DefinitionChanged(Forbidden):
+    """A foreign tool changed its definition and is quarantined until a person accepts it."""
+
     code = "definition_changed"
 
 
 class DeniedByHook(Forbidden):
+    """A hook denied the call, or failed."""
+
     code = "denied_by_hook"
 
     def __init__(
@@ -141,50 +157,74 @@ class DeniedByHook(Forbidden):
 
 
 class NotFound(Refused):
+    """There is no such thing, or not for this key."""
+
     code = "not_found"
 
 
 class ToolNotFound(NotFound):
+    """No tool of this name that the key can see."""
+
     code = "tool_not_found"
 
 
 class ResourceNotFound(NotFound):
+    """No resource of this URI that the key can see."""
+
     code = "resource_not_found"
 
 
 class PromptNotFound(NotFound):
+    """No prompt of this name that the key can see."""
+
     code = "prompt_not_found"
 
 
 class CallNotFound(NotFound):
+    """No call of this id that the key can see."""
+
     code = "call_not_found"
 
 
 class RunNotFound(NotFound):
+    """No run of this id that the key can see."""
+
     code = "run_not_found"
 
 
 class ResponseNotFound(NotFound):
+    """No stored response of this id that the key can see."""
+
     code = "response_not_found"
 
 
 class SessionNotFound(NotFound):
+    """No session of this id; one that was lost with its gateway can be reopened."""
+
     code = "session_not_found"
 
 
 class AgentNotFound(NotFound):
+    """No agent of this name that the key can see."""
+
     code = "agent_not_found"
 
 
 class SpaceNotFound(NotFound):
+    """No space of this id that the key can see."""
+
     code = "space_not_found"
 
 
 class Conflict(Refused):
+    """The thing is not in a state that allows this."""
+
     code = "conflict"
 
 
 class AlreadyResolved(Conflict):
+    """The call has been answered already; the first answer counts."""
+
     code = "already_resolved"
 
 
@@ -225,22 +265,32 @@ class CallLoop(Conflict):
 
 
 class Expired(Refused):
+    """It has expired, such as a call that nobody answered in time."""
+
     code = "expired"
 
 
 class EventsPurged(Expired):
+    """The events are no longer in the buffer."""
+
     code = "events_purged"
 
 
 class TooLarge(Refused):
+    """The body, or what was sent in it, is too large."""
+
     code = "too_large"
 
 
 class WrongMediaType(Refused):
+    """The body is not declared as JSON."""
+
     code = "unsupported_media_type"
 
 
 class Misdirected(Refused):
+    """The Host or Origin header names another server."""
+
     code = "misdirected"
 
 
@@ -266,18 +316,26 @@ class UpstreamFailed(Refused):
 
 
 class Unavailable(Refused):
+    """The gateway cannot do this now."""
+
     code = "unavailable"
 
 
 class SourceUnavailable(Unavailable):
+    """The tool's source is down."""
+
     code = "source_unavailable"
 
 
 class StoreBusy(Unavailable):
+    """The database's queue is full."""
+
     code = "store_busy"
 
 
 class NotReady(Unavailable):
+    """The gateway is starting or stopping."""
+
     code = "not_ready"
 
 

@@ -18,12 +18,19 @@ BACKLOG = 1_000
 """Events that one follower may be behind; a slower one misses the oldest."""
 
 STARTED = "call.started"
+"""A gateway or a tool server began to execute it."""
 PROGRESS = "call.progress"
+"""Its tool reported how far it is, in `progress`."""
 LOG = "call.log"
+"""Its tool logged something, in `log`."""
 SETTLED = "call.settled"
+"""It is over; `status` says how."""
 PENDING = "call.pending"
+"""It waits for an approval, a login or an answer; `status` says for which."""
 APPROVED = "call.approved"
+"""Somebody approved it."""
 LOGGED_IN = "call.logged_in"
+"""The login that it waited for was made."""
 ORDER = {PENDING: 0, APPROVED: 1, LOGGED_IN: 1, STARTED: 2, SETTLED: 3}
 """What can be read off a call's row, so that other gateways need only its id to tell it too; as it happens."""
 REMEMBERED = 10_000

@@ -140,7 +140,9 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`price` of a model: what a million tokens cost, in whatever currency."""
 
     input: Amount
+    """For tokens that the model reads."""
     output: Amount
+    """For tokens that it writes."""
     cached: Amount | None = None
     """For input that the provider had cached; None: as for any input."""
 
@@ -162,11 +164,13 @@ class OpenAIOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`provider = "openai"`: any server that speaks chat completions."""
 
     base_url: str = "https://api.openai.com/v1"
+    """The server. It may be on this machine or in a private network."""
     model: str
     """What the server calls it."""
     api_key: str | None = None
     """None for servers that want none."""
     headers: dict[str, str] = {}
+    """Sent with every request."""
     body: dict[str, Any] = {}
     """Put into every request's body, over what we say: what only that server understands."""
     timeout: Seconds = 300
@@ -180,6 +184,7 @@ class OpenAIOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     breaker_failures: Count = 5
     """So many failures in a row, and the model is left alone for a while; 0: never."""
     breaker_seconds: Seconds = 30
+    """How long it is left alone; then one request is let through, and success ends it."""
     include_usage: bool = True
     """Asks for token counts; off for servers that refuse `stream_options`."""
     tool_images: ToolImages = "message"

@@ -151,6 +151,53 @@ class Failed(Struct, frozen=True, tag="failed"):
     """What an agent sees as the tool's result, where that is more than the message."""
 
 
+FAILURES: dict[str, str] = {
+    "bad_response": "the service answered with something that is no valid result",
+    "bad_result": "the result does not match the tool's output schema, or is not JSON",
+    "caller_disconnected": "the caller of a session, who lends the tool, was not connected",
+    "cancelled": "somebody cancelled the call, or the run that made it",
+    "definition_changed": "the tool's definition changed before the call could run",
+    "expired": "nobody approved or answered the call in time",
+    "forbidden": "the principal in whose name the call was made may not make it any more",
+    "http_error": "the service answered with an HTTP error status",
+    "internal_error": "a fault of the gateway; its log has the details",
+    "interrupted": "the gateway or worker stopped while the call ran, so it may or may not have taken effect",
+    "invalid_arguments": "the arguments do not fit; of calls that models make in a response or a cycle",
+    "invalid_request": "the gateway and a worker do not understand each other",
+    "login_needed": "nobody logged in at the source in time",
+    "mcp_error": "the MCP server answered with an error when a resource or a prompt was read",
+    "missing_capability": "the MCP server wants something that the caller's client cannot do",
+    "no_space": "an agent called a visible tool without being in a space",
+    "nondeterministic": "a program made other calls when it was run again than the first time",
+    "not_executed_here": "the tool is answered by somebody else and cannot be run by the gateway",
+    "not_found": "the file of a skill is not there",
+    "program_failed": "a program raised, or could not be run; its log says why",
+    "refused": "a model's call was not allowed, for example a tool outside `allowed_tools`",
+    "rejected": "a person rejected the call; the message has the reason",
+    "session_ended": "the session that lends the tool has ended",
+    "source_unavailable": "the tool's source is down",
+    "store_unavailable": "a response could not be stored",
+    "task_failed": "the MCP server's task failed",
+    "task_lost": "the MCP server does not know its task any more",
+    "timeout": "the tool did not answer within its timeout",
+    "too_deep": "tools call each other too deeply",
+    "too_large": "the result has too many bytes to pass on",
+    "too_many_calls": "a program made more calls than `[programs] max_calls`",
+    "too_many_requests": "an agent asked the caller of its session too many things at once",
+    "tool_choice_not_honoured": "the model did not call a tool although `tool_choice` asks for one",
+    "tool_error": "the tool raised or reported an error; the message is the tool's own",
+    "tool_not_found": "the tool is gone, or a program called one that it may not use",
+    "tool_stuck": "earlier calls of a tool without `async` hang and occupy all threads of its file",
+    "unknown_function": "a worker does not have the function; its file has just changed",
+    "unreachable": "the service could not be reached",
+    "url_required": "the MCP server wants a person to open a link first",
+    "verification_failed": "a file of a skill differs from what its server promised",
+    "withheld_by_hook": "a hook withheld the result",
+    "worker_crashed": "the process of the tool file ended while the call ran",
+}
+"""The codes of calls that ended without a result, each with when it is given. A test compares them with the code."""
+
+
 class Pending(Struct, frozen=True, tag="pending"):
     """Somebody else will answer; `status` is where the call waits."""
 

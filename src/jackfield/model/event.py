@@ -17,6 +17,16 @@ EventType = Literal[
     "agent.failed",
 ]
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
+WHEN: dict[EventType, str] = {
+    "call.pending_approval": "a call waits for a person's approval",
+    "call.pending": "a call waits for an answer: of a person, a tool server, a service",
+    "call.pending_login": "a call waits for a login at its source",
+    "call.failed": "a call failed",
+    "source.down": "a source cannot be used",
+    "source.up": "a source that was down can be used again",
+    "tool.quarantined": "a foreign tool changed its definition and is held until somebody accepts it",
+    "agent.failed": "a cycle of an agent was given up",
+}
 CALL_EVENTS: dict[CallStatus, EventType] = {
     CallStatus.PENDING_APPROVAL: "call.pending_approval",
     CallStatus.PENDING: "call.pending",

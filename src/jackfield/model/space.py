@@ -21,6 +21,19 @@ SPACE_TOPIC = "space:"
 LIVE_TOPIC = "live:"
 """Before a space's id: something in it has been said a little further."""
 
+DURABLE_EVENTS: dict[str, str] = {
+    "space.message": "a message or a visible call was posted or changed",
+    "space.updated": "the space's name, description or metadata changed",
+    "member.joined": "somebody became a member",
+    "member.left": "somebody is no member any more",
+    "agent.active": "an agent began to work in the space",
+    "agent.inactive": "an agent stopped working in the space",
+    "tool.started": "a visible call began; `streamId` is its id",
+    "tool.done": "it ended with a result",
+    "tool.error": "it ended without one",
+}
+"""Events with a number, which a stream brings once each and in order."""
+
 LONGEST_MESSAGE = 100_000
 """Characters of one message."""
 

@@ -16,21 +16,28 @@ class Backoff(Struct, frozen=True, kw_only=True):
     """How the pauses between two looks grow."""
 
     initial: Seconds = 5
+    """Seconds of the first pause."""
     max: Seconds = 30
+    """Seconds of the longest pause."""
     multiplier: Annotated[float, Meta(ge=1, le=100)] = 1.5
+    """By how much each pause is longer than the one before."""
 
 
 class StatusPolling(Struct, frozen=True, kw_only=True):
     """Which tool of the same owner says how the work stands, and how often it is asked."""
 
     status_tool: str
+    """The tool that says how the work stands."""
     operation_id_field: str
     """Where the first answer has the work's id."""
     status_tool_id_param: str
     """The argument of the status tool that takes it."""
     poll_interval_seconds: Seconds = 5
+    """Seconds between two looks."""
     max_poll_duration_seconds: Seconds = 3600
+    """Seconds until the call expires."""
     backoff: Backoff | None = None
+    """Pauses that grow, in place of the interval."""
 
     def pause(self, looks: int) -> float:
         """Seconds to wait after so many looks."""
@@ -44,41 +51,62 @@ class CompletionConditions(Struct, frozen=True, kw_only=True):
     """When the work is over, and where its result or its error is."""
 
     status_field: str
+    """Where the status is in the status tool's answer."""
     success_values: tuple[str, ...] = ()
+    """Statuses that mean success."""
     failure_values: tuple[str, ...] = ()
+    """Statuses that mean failure."""
     pending_values: tuple[str, ...] = ()
+    """Statuses that mean that it goes on."""
     error_field: str | None = None
+    """Where the error message is."""
     error_details_field: str | None = None
+    """Where details of the error are."""
     result_field: str | None = None
+    """Where the result is."""
 
 
 class ProgressTracking(Struct, frozen=True, kw_only=True):
     """Where the status tool's answer says how far the work is."""
 
     progress_field: str | None = None
+    """How far it is."""
     message_field: str | None = None
+    """What it does."""
     phase_field: str | None = None
+    """Which phase it is in."""
     current_step_field: str | None = None
+    """Which step it is at."""
     total_steps_field: str | None = None
+    """How many steps there are."""
     estimated_remaining_field: str | None = None
+    """How long it may still take."""
 
 
 class Cancellation(Struct, frozen=True, kw_only=True):
     """Which tool of the same owner stops the work."""
 
     cancel_tool: str
+    """The tool that stops the work."""
     cancel_tool_id_param: str
+    """Its argument that takes the work's id."""
     graceful: bool = False
+    """Whether the work ends in order."""
     cancel_timeout_seconds: Seconds = 30
+    """Seconds that it may take to stop."""
 
 
 class AsyncBehavior(Struct, frozen=True, kw_only=True):
     """All of it."""
 
     status_polling: StatusPolling
+    """Who is asked how the work stands."""
     completion_conditions: CompletionConditions
+    """When it is over."""
     progress_tracking: ProgressTracking | None = None
+    """Where its progress is."""
     cancellation: Cancellation | None = None
+    """How it is stopped."""
 
 
 def at_path(value: Any, path: str | None) -> Any:
@@ -199,8 +227,11 @@ class HttpExecution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Where and how a tool's HTTP request goes."""
 
     url: str
+    """Where the request goes."""
     method: str = "POST"
+    """GET sends the arguments as the query, others as a JSON body."""
     headers: dict[str, str] = {}
+    """Sent with every request."""
     connection: str | None = None
     """The source whose login its requests are made with."""
 
@@ -209,26 +240,40 @@ class Example(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     """One use of a tool, shown to models and people."""
 
     description: str = ""
+    """What it shows."""
     input: dict[str, Any] = {}
+    """The arguments."""
     expected_output: Any = None
+    """The result."""
 
 
 class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seed 004's ToolMetadata. Published, and enforced where it limits something."""
 
     enabled_by_default: bool = True
+    """Whether it can be called where no preference says otherwise."""
     requires_approval: bool = False
+    """Whether a person has to approve each call."""
     timeout_seconds: Annotated[int, Meta(ge=1, le=LONGEST_SECONDS)] | None = None
+    """Seconds that a call may take."""
     rate_limit_per_minute: int | None = None
+    """Calls in any 60 seconds; further ones return 429 with `Retry-After`."""
     cost_estimate: CostEstimate | None = None
+    """What a call costs of the `budget` of its key."""
     long_running: bool = False
+    """Whether a call goes on as `pending` when its timeout is over."""
     idempotent: bool = False
+    """Whether a call that was interrupted may be made again."""
     tags: tuple[str, ...] = ()
+    """Words to find it by."""
     examples: tuple[Example, ...] = ()
+    """Uses of it, for models and people."""
     modifies_state: bool = False
+    """Whether it changes something."""
     sensitive_output: bool = False
     """What it says stays out of logs, events and spaces; only its caller and the record have it."""
     async_behavior: AsyncBehavior | None = None
+    """How its work is followed, where a call only starts it."""
     verify: str | None = None
     """The tool that says whether a call of this one took effect, where nobody knows. The operator's to name."""
 
@@ -237,9 +282,13 @@ class Category(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A grouping of tools, for people."""
 
     id: str
+    """What tools refer to."""
     name: str
+    """What people see."""
     description: str | None = None
+    """What its tools do."""
     icon: str | None = None
+    """The name of an icon."""
 
 
 class Tool(Struct, frozen=True, kw_only=True):

@@ -14,22 +14,32 @@ from jackfield.errors import JackfieldError
 
 
 class OutgoingError(JackfieldError):
+    """A request to another server got no answer."""
+
     code = "outgoing_error"
 
 
 class OutgoingRefused(OutgoingError):
+    """The address check refused it; nothing was sent."""
+
     code = "outgoing_refused"
 
 
 class OutgoingFailed(OutgoingError):
+    """The request was tried and failed."""
+
     code = "outgoing_failed"
 
 
 class OutgoingBadUrl(OutgoingFailed):
+    """The url is not one that HTTP can reach."""
+
     code = "invalid_url"
 
 
 class OutgoingUnreachable(OutgoingFailed):
+    """No such host, nobody listens there, or TLS or the connection broke."""
+
     code = "unreachable"
 
 
@@ -38,8 +48,12 @@ class OutgoingNotSent(OutgoingUnreachable):
 
 
 class OutgoingTimedOut(OutgoingFailed):
+    """There was no complete response in time."""
+
     code = "timeout"
 
 
 class OutgoingBadAnswer(OutgoingFailed):
+    """The response is too large, redirects too often, or is not HTTP."""
+
     code = "bad_response"

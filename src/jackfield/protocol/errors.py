@@ -30,7 +30,7 @@ _TYPES = {
 
 
 class MethodNotAllowed(Refused):
-    """405: the path exists, but not for this method."""
+    """The path exists, but not for this method (405)."""
 
     code = "method_not_allowed"
 
@@ -40,7 +40,7 @@ class MethodNotAllowed(Refused):
 
 
 class TooSlow(Refused):
-    """408: the body did not come in time."""
+    """The body did not come in time (408)."""
 
     code = "request_timeout"
 

@@ -52,9 +52,13 @@ class ScenarioInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Who publishes the manifest; in the config, the section `[scenario]`."""
 
     name: str = "jackfield"
+    """What this gateway is called in its manifest."""
     version: str = "1.0.0"
+    """A semantic version of what it offers."""
     description: str = "Tools behind a Jackfield gateway"
+    """What it offers; MCP clients see it as instructions."""
     base_url: str | None = None
+    """Where it can be reached, for readers of the manifest."""
 
 
 def version_of(name: str, tool: Tool) -> str:

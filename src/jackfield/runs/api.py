@@ -74,6 +74,21 @@ class RunQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     messages: Annotated[bool, Meta(description="With what the model was sent in each step")] = False
 
 
+RUN_EVENTS: dict[str, str] = {
+    "connected": "the stream is open; nothing is missed from here on",
+    "step.done": "the model has answered; the step has its times, tokens and cost",
+    "tool.started": "a call began",
+    "tool.ready": "its arguments are complete",
+    "tool.done": "it ended with a result",
+    "tool.error": "it ended without one",
+    "run.parked": "the run waits for somebody and costs nothing meanwhile",
+    "run.resumed": "it goes on",
+    "run.completed": "it ended well",
+    "run.failed": "it failed, was cancelled or was interrupted",
+}
+"""What the stream of a run says."""
+
+
 class RunEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One frame of a run's stream. `streamId` is the call's id."""
 

@@ -85,6 +85,7 @@ from jackfield.sdk.sync import SyncClient, SyncSession
 from jackfield.sdk.types import (
     CallAnswer,
     CallEvent,
+    CallMoment,
     CallPage,
     CallRecord,
     ConfigDifference,
@@ -112,6 +113,7 @@ __all__ = [
     "CallAnswer",
     "CallError",
     "CallEvent",
+    "CallMoment",
     "CallNotFound",
     "CallPage",
     "CallPending",

@@ -130,6 +130,18 @@ class HookNote(Struct, frozen=True, kw_only=True):
     ms: float = 0.0
 
 
+class CallMoment(Struct, frozen=True, kw_only=True):
+    """One thing that happened to a call."""
+
+    step: str
+    """`asked`, `decided`, `offered`, `started`, `settled`, `delivered` and others."""
+    at: str | None = None
+    """None: it is not on record when."""
+    by: str | None = None
+    """Who did it: a key, a person, an agent, a tool server, a gateway."""
+    note: str | None = None
+
+
 class CallRecord(Struct, frozen=True, kw_only=True):
     """One call. Times are ISO 8601, UTC."""
 
@@ -179,6 +191,16 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     """Where to make that login; for who may."""
     hooks: tuple[HookNote, ...] = ()
     """What hooks did to it, in their order."""
+    approval_url: str | None = None
+    """While it waits for approval, for who may approve it: a link that takes the decision, once and without a key."""
+    answer_schema: dict[str, Any] | None = None
+    """While it waits for an answer, for who may give it: JSON Schema of the result, where the tool has one."""
+    timeline: tuple[CallMoment, ...] = ()
+    """What happened to it, in order; only from `calls.get`."""
+    trace_id: str | None = None
+    """The trace (W3C) that it is part of."""
+    replay_of: str | None = None
+    """The call that was made again with this one."""
     trace: str | None = None
     """Traceback of a tool file that failed; only from `calls.get`, for administrators."""
 

@@ -17,14 +17,17 @@ class HookSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One entry of `[[hooks]]`. It is at a `url`, a function of a `python` file, or a package's (`use`)."""
 
     on: Literal["before_call", "after_call"]
+    """Before or after the call."""
     tools: tuple[str, ...] = ("*",)
     """Names, globs or `source:*`; an empty list means none."""
     url: str | None = None
+    """A service that is asked by POST."""
     python: str | None = None
     """`FILE.py:FUNCTION`, relative to the config."""
     use: str | None = None
     """The name under which an installed package offers it."""
     name: str | None = None
+    """Made from where it is, if left out."""
     timeout: Annotated[int, Meta(ge=1, le=LONGEST_TIMEOUT_MS)] = TIMEOUT_MS
     """Milliseconds."""
     on_failure: Literal["deny", "allow"] = "deny"

@@ -19,10 +19,13 @@ class OidcSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`[auth.oidc]`: the provider that people sign in with."""
 
     issuer: Text
+    """The provider's address, as its metadata spells it."""
     client_id: Text
+    """What the provider calls this gateway."""
     client_secret: str | None = None
     """None: a public client, which has PKCE only."""
     scopes: tuple[str, ...] = ("openid", "profile", "email")
+    """What is asked for at the provider; `openid` is needed."""
     groups_claim: str = "groups"
     """The claim with a person's groups, for `[auth.roles]`; dots lead into objects."""
     name: str = "single sign-on"
@@ -37,9 +40,13 @@ class RoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     emails: tuple[str, ...] = ()
     """Addresses and globs, such as `*@example.org`."""
     scopes: tuple[str, ...] = ("call",)
+    """As those of a key."""
     tools: tuple[str, ...] | None = None
+    """Tools that the role can see and call; an empty list allows none."""
     agents: tuple[str, ...] | None = None
+    """Agents that it may see, trigger and act as; an empty list allows none."""
     spaces: tuple[str, ...] | None = None
+    """Spaces that it may see and speak in; an empty list allows none."""
     groups_of_tools: tuple[str, ...] | None = None
     """Groups of the catalog that limit what the role sees; an empty list allows none."""
 
@@ -88,6 +95,7 @@ class OAuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`[auth.oauth]`: which tokens `/mcp` takes besides keys."""
 
     mode: Literal["builtin", "external", "off"] = "builtin"
+    """Tokens of the gateway's own authorization server, of another one, or none."""
     issuer: str | None = None
     """For `external`: whose JWT access tokens are taken."""
     jwks_url: str | None = None
@@ -98,24 +106,33 @@ class SourceOAuth(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`[sources.NAME.oauth]`: what is not left to discovery and registration."""
 
     grant: Literal["code", "client_credentials", "jwt_bearer", "enterprise", "workload"] = "code"
+    """How a token is got: by a person in a browser (`code`), or without one."""
     client_id: str | None = None
     """None: registered dynamically, or by a metadata document; an https URL is the address of one."""
     client_secret: str | None = None
+    """What the client proves itself with, if it has a secret."""
     private_key: str | None = None
     """PEM text, or the path of a file with it."""
     signing_algorithm: str | None = None
+    """Of the client's assertions; made from the key if left out."""
     token_endpoint_auth_method: (
         Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"] | None
     ) = None
+    """How the client proves itself; as the server says, if left out."""
     scopes: tuple[str, ...] | None = None
     """None: those that the server asks for."""
     issuer: str | None = None
+    """The authorization server, if not the one that the source names."""
     authorization_url: str | None = None
+    """With `token_url`: for servers without metadata."""
     token_url: str | None = None
+    """With `authorization_url`: for servers without metadata."""
     revocation_url: str | None = None
+    """Where tokens are revoked when a login ends, for servers without metadata."""
     resource: str | None = None
     """The `resource` of its tokens; None: as the server says, else its url. Empty: none is sent."""
     dpop: bool = False
+    """Whether tokens are bound to a key of the gateway (RFC 9449)."""
     identity_provider: str | None = None
     """For `enterprise`: whose id tokens are exchanged: the issuer of `[auth.oidc]`, or of the one in `token_file`."""
     token_file: str | None = None

@@ -23,16 +23,22 @@ class NotifyFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`where`: globs. Everything that is given has to match; what an event is not about matches nothing."""
 
     tool: Globs = ()
+    """Names of tools."""
     source: Globs = ()
+    """Names of sources."""
     agent: Globs = ()
+    """Names of agents."""
 
 
 class NotifySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One target."""
 
     kind: Literal["webhook", "slack", "email"]
+    """How it is told."""
     on: Annotated[tuple[EventType, ...], Meta(min_length=1)]
+    """Which [events](events.md#notifications) it is told of."""
     where: NotifyFilter = NotifyFilter()
+    """Which of them, by globs."""
     url: str | None = None
     """For `webhook` and `slack`."""
     secret: str | None = None
@@ -40,11 +46,15 @@ class NotifySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     smtp: str | None = None
     """For `email`: `smtp://host:587` (STARTTLS) or `smtps://host:465` (TLS)."""
     username: str | None = None
+    """For `email`: the mail server's."""
     password: str | None = None
+    """For `email`: the mail server's."""
     starttls: bool | None = None
     """Whether `smtp://` has to be encrypted; None: unless the server is on this machine."""
     to: str | tuple[str, ...] = ()
+    """For `email`: one address or several."""
     from_: str | None = field(name="from", default=None)
+    """For `email`: the sender."""
     give_up_after: Annotated[float, Meta(gt=0)] = DAY_SECONDS
     """Seconds after which a notification that cannot be delivered has failed."""
 

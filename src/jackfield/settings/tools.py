@@ -26,12 +26,19 @@ class ToolOverride(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`[sources.X.tools.NAME]`: overrides for one tool."""
 
     description: str | None = None
+    """In place of the description of its source."""
     category: str | None = None
+    """The id of its category."""
     visible: bool | None = None
+    """Whether an agent's calls are shown in its space."""
     is_async: bool | None = None
+    """Whether its callers get `pending` at once, if somebody else answers it."""
     timeout: Milliseconds | None = None
+    """Milliseconds that a call may take."""
     expires_in: Expiry | None = None
+    """Milliseconds that a call may wait for an answer; 0: without limit."""
     metadata: dict[str, Any] = {}
+    """Fields of its metadata."""
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True):
@@ -39,6 +46,7 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
+    """Which kind of source it is."""
     options: dict[str, Any]
     prefix: str = ""
     """Prepended to the names of its tools."""
@@ -52,23 +60,36 @@ class SourceSettings(Struct, frozen=True, kw_only=True):
     auth: SourceAuth = "none"
     """Whose login its requests are made with: nobody's, one for all, or each caller's own."""
     oauth: SourceOAuth = SourceOAuth()
+    """How to log in at its server."""
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[[tools]]`: seed 003's tool config."""
 
     name: str
+    """What it is called."""
     description: str
+    """What it does, for people and models."""
     input_schema: JsonSchema
+    """JSON Schema of its arguments, an object."""
     execution_type: ExecutionType
+    """How it is answered; see [Tools in the config](../configuration.md#tools-in-the-config)."""
     output_schema: JsonSchema | None = None
+    """JSON Schema of its result; a result that does not match is a failure."""
     visible: bool | None = None
+    """Whether an agent's calls are shown in its space."""
     is_async: bool = False
+    """Whether its callers get `pending` at once, if somebody else answers it."""
     timeout: Milliseconds | None = None
+    """Milliseconds that a call may take; 30 s if left out."""
     expires_in: Expiry | None = None
+    """Milliseconds that a call may wait for an answer; 24 h if left out, 0: without limit."""
     execution: HttpExecution | None = None
+    """The HTTP request that a call makes."""
     category: str | None = None
+    """The id of its category."""
     metadata: Metadata = Metadata()
+    """Limits and hints."""
 
 
 def parse_source(name: str, raw: dict[str, Any], path: Path | None, *, folder: Path) -> SourceSettings:

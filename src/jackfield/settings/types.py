@@ -18,13 +18,19 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """`[server]`"""
 
     host: str = "127.0.0.1"
+    """The address to listen on."""
     port: int = 8420
+    """The port to listen on; 0: any free one."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+    """Names that are accepted in the Host and Origin headers."""
     public_url: str | None = None
+    """Behind a proxy: the base of generated links; its host is accepted too."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages may use `/api`, `/v1` and `/mcp` from a browser, with a key or token."""
     trusted_proxies: tuple[str, ...] = ()
+    """Addresses whose `X-Forwarded-*` headers are believed."""
     max_body: int = MAX_BODY
+    """Bytes of the largest request body."""
     watch: bool = False
     """Whether the config and the secrets file are read anew whenever one of them changes."""
 
@@ -33,6 +39,7 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`[store]`"""
 
     url: str | None = None
+    """`sqlite:///FILE`, `postgresql://…` or `memory:`; left out, a SQLite file in the data folder."""
     keep: float = 30
     """Days."""
     large_result: Annotated[int, Meta(ge=0)] = LARGE_RESULT
@@ -50,7 +57,9 @@ class ResponsesSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """`[responses]`: limits of a response; `timeout` is in seconds, for all steps together."""
 
     max_steps: Annotated[int, Meta(ge=1, le=1000)] = 20
+    """Model requests in one response."""
     timeout: Annotated[float, Meta(gt=0)] = 600
+    """Seconds for all steps together, tools included."""
     retries: Annotated[int, Meta(ge=0, le=10)] = 0
     """How often a step is retried if the model fails before its first output."""
     max_background: Annotated[int, Meta(ge=1, le=10_000)] = 100
@@ -65,8 +74,11 @@ class KeySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`[auth.keys.NAME]`; `tools` limits what the key sees: names, globs or `source:*`; an empty list allows none."""
 
     key: str
+    """The secret itself; write it as `${NAME}`."""
     scopes: tuple[str, ...] = ("call",)
+    """`admin`, `call`, `read`, `answer`, `worker:GLOB`, `agent:NAME`, `session:ID`."""
     tools: tuple[str, ...] | None = None
+    """Tools that it can see and call: names, globs or `source:*`; an empty list allows none."""
     groups: tuple[str, ...] | None = None
     """Groups that limit what the key sees, besides `tools`; an empty list allows none."""
     agents: tuple[str, ...] | None = None
@@ -83,6 +95,7 @@ class GroupSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tools: tuple[str, ...]
     """Names and globs of tools and prompts, or `source:*`."""
     description: str = ""
+    """What the group is for."""
     instructions: str = ""
     """What clients of `/mcp/NAME` are told about using it."""
 
@@ -99,17 +112,22 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`[auth]`"""
 
     keys: dict[str, KeySettings] = {}
+    """Keys that requests carry."""
     admin_key: bool = True
     """Whether the key in `admin.key` in the data folder is valid too."""
     oidc: OidcSettings | None = None
+    """The provider that people sign in with."""
     roles: dict[str, RoleSettings] = {}
+    """What people who signed in may do."""
     oauth: OAuthSettings = OAuthSettings()
+    """Which OAuth tokens `/mcp` takes besides keys."""
 
 
 class OutgoingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[outgoing]`: addresses that requests may reach although they are not public."""
 
     allow: tuple[str, ...] = ()
+    """Networks (`10.0.0.0/8`) and hosts, with or without a port, that are not public."""
 
 
 class McpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,6 +161,7 @@ class ConsoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """`[console]`: a folder of JavaScript modules with components for tools."""
 
     tools: str | None = None
+    """The folder, relative to the config."""
 
 
 _ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,64}")
@@ -156,7 +175,9 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     name: str | None = None
     """The display name; None: its id."""
     description: str = ""
+    """What it does, for people and for other agents."""
     instructions: str = ""
+    """What its model is told about how to behave."""
     tools: tuple[str, ...] = ("*",)
     """Names, globs or `source:*`; an empty list allows none. Built-in tools and its own servers' are always allowed."""
     spaces: tuple[str, ...] = ()
@@ -190,6 +211,7 @@ class RelaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """`[relay]`: timeouts of callers, in seconds."""
 
     timeout: Annotated[float, Meta(gt=0)] = 60
+    """How long a caller has to answer a request of its agent."""
     grace: Annotated[float, Meta(ge=0)] = 0
     """How long a caller's open calls are kept after its stream has closed."""
 
@@ -200,6 +222,7 @@ class SandboxSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     kind: Literal["auto", "bubblewrap", "namespaces", "container", "none"] = "auto"
     """`auto`: the strictest that this machine has; `none`: a plain process group."""
     network: bool = False
+    """Whether it has the network."""
     memory: Annotated[int, Meta(ge=0)] = 0
     """Bytes of address space per process."""
     cpu: Annotated[float, Meta(ge=0)] = 0
@@ -222,10 +245,13 @@ class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """`[sessions.NAME]`: a program that is started for each session."""
 
     command: tuple[str, ...]
+    """The program and its arguments."""
     env: dict[str, str] = {}
+    """Its environment, besides PATH, HOME and LANG."""
     folder: str | None = None
     """Its working directory, relative to the config."""
     sandbox: SandboxSettings = SandboxSettings()
+    """What it may see and use."""
     timeout: Annotated[float, Meta(ge=0)] = 0
     """Seconds that a session may last; 0: no limit."""
     idle_timeout: Annotated[float, Meta(gt=0)] = 1800
@@ -238,9 +264,11 @@ class ProgramSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """`[programs]`: code mode, the tool `run_program`."""
 
     enabled: bool = False
+    """Whether the tool `run_program` is offered."""
     timeout: Annotated[float, Meta(gt=0)] = 60
     """Seconds of computing; waiting for calls does not count."""
     memory_mb: Annotated[int, Meta(ge=64)] = 512
+    """Megabytes that one program may use."""
     max_calls: Annotated[int, Meta(ge=1)] = 200
     """Calls that one program may make."""
     max_concurrency: Annotated[int, Meta(ge=1)] = 8

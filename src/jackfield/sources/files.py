@@ -46,15 +46,23 @@ class FilesOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`[sources.NAME]` with `kind = "files"`; times are in seconds."""
 
     path: str | Annotated[tuple[str, ...], Meta(min_length=1)]
+    """A glob of files, relative to the config, or several."""
     config: dict[str, Any] = {}
+    """What tools read as `ctx.config`."""
     secrets: tuple[str, ...] = ()
+    """Names of secrets that tools may read with `ctx.secret`."""
     call_timeout: Seconds | None = None
+    """For tools without a timeout of their own."""
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+    """Calls at once; without limit if left out."""
     idle_timeout: IdleSeconds = 600
     """This and the rest are for files that run in worker processes."""
     install_timeout: Seconds = 600
+    """For installing the packages of a file."""
     start_timeout: Seconds = 30
+    """For the start of a worker."""
     processes: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Workers of one file."""
     threads: Annotated[int, Meta(ge=1, le=1024)] = 16
     """How many plain functions of a worker run at once; `async def` has no such limit."""
     eager: bool = False

@@ -30,6 +30,7 @@ class ManifestOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     call_timeout: Annotated[float, Meta(gt=0)] | None = None
     """For every call, over what the tools' metadata says."""
     allowed_tools: tuple[str, ...] | None = None
+    """Names and globs of its tools that are offered; all if left out."""
     follow: bool = True
     """Whether to follow the stream of its changes, if it has one."""
     execution: HttpExecution | None = None
@@ -37,6 +38,7 @@ class ManifestOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     executions: dict[str, HttpExecution] = {}
     """The same for single tools."""
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+    """Calls at once; without limit if left out."""
 
     @property
     def base(self) -> str:

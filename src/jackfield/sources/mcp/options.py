@@ -23,22 +23,31 @@ class McpOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of one server; times are in seconds."""
 
     url: str | None = None
+    """The server, for `http` and `sse`."""
     command: str | tuple[str, ...] | None = None
+    """The program, for `stdio`."""
     args: tuple[str, ...] = ()
+    """Its arguments, where `command` does not have them."""
     env: dict[str, str] = {}
+    """Its environment, besides PATH and HOME."""
     cwd: str = "."
+    """Its working directory, relative to the config."""
     transport: str = ""
     """`http`, `sse`, `stdio`, or the name of another package's transport."""
     options: dict[str, Any] = {}
     """For another package's transport, together with `url` and `headers`."""
     headers: dict[str, str] = {}
+    """Sent with every request."""
     allowed_tools: tuple[str, ...] | None = None
+    """Names and globs of its tools that are offered; all if left out."""
     connect_timeout: Seconds | None = None
     """15; a process that has not been up yet gets 120, since its command may have to install it first."""
     era: Literal["auto", "handshake"] = "auto"
     """`handshake`: only `initialize` is tried, for servers that fail on anything newer."""
     call_timeout: CallSeconds | None = None
+    """For every call."""
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+    """Calls at once; without limit if left out."""
     sampling: bool | str = False
     """The server may ask a model: the default one, or the one of this name."""
     sandbox: bool | SandboxSettings = False

@@ -41,6 +41,8 @@ MAX_MESSAGE = 32 * 1024 * 1024
 
 
 class McpClientError(JackfieldError):
+    """The MCP server failed, or answered with something that is not MCP."""
+
     code = "mcp_error"
 
 
@@ -55,6 +57,8 @@ class LoginRequired(McpClientError):
 
 
 class UpstreamLost(McpClientError):
+    """The connection to the MCP server broke."""
+
     code = "source_unavailable"
 
 

@@ -27,21 +27,27 @@ class Bearer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_
     """`Authorization: Bearer …`"""
 
     token: Name
+    """The token."""
 
 
 class Basic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="basic"):
     """`Authorization: Basic …`"""
 
     user: str
+    """The user."""
     password: str
+    """The password."""
 
 
 class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="api_key"):
     """A key in a header or a query parameter of its own."""
 
     name: Name
+    """Of the header or parameter."""
     value: Name
+    """The key."""
     place: Literal["header", "query"] = "header"
+    """Where it is sent."""
 
 
 Auth = Bearer | Basic | ApiKey
@@ -53,20 +59,26 @@ class OperationGlobs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     operations: tuple[Name, ...] = ()
     """By operationId, or the name that a tool has without one."""
     tags: tuple[Name, ...] = ()
+    """By tag."""
     paths: tuple[Name, ...] = ()
+    """By path."""
     methods: tuple[Name, ...] = ()
+    """By HTTP method."""
 
 
 class OpenApiOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The keys of one service; times are in seconds."""
 
     url: str | None = None
+    """The document at a url."""
     file: str | None = None
-    """The document: at a url, or in a file."""
+    """The document in a file, relative to the config."""
     base_url: str | None = None
     """Where the service is, if not where the document says."""
     auth: Auth | None = None
+    """What requests authenticate with."""
     headers: dict[str, str] = {}
+    """Sent with every request."""
     include: OperationGlobs = OperationGlobs()
     """Operations that match every key given here; all if none is."""
     exclude: OperationGlobs = OperationGlobs()
@@ -80,8 +92,11 @@ class OpenApiOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_document: Annotated[int, Meta(ge=1, le=32 * MAX_DOCUMENT)] = MAX_DOCUMENT
     """The most that the document may have."""
     cache_ttl: Seconds = 300
+    """Seconds until the document is read again."""
     call_timeout: Seconds | None = None
+    """For every call."""
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+    """Calls at once; without limit if left out."""
 
     @property
     def timeout_ms(self) -> int | None:

@@ -34,6 +34,7 @@ class SkillsOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     path: Annotated[str, Meta(min_length=1)]
     """The folder, relative to the config."""
     max_concurrency: Annotated[int, Meta(ge=1)] | None = None
+    """Reads at once; without limit if left out."""
 
 
 def skills_source(name: str, options: dict[str, Any], source_context: SourceContext) -> "SkillsSource":

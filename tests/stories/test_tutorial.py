@@ -1,4 +1,4 @@
-"""README.md and docs/tour.md, pasted into a shell: every block runs and prints what the page says it prints.
+"""README.md and docs/tutorial/, pasted into a shell: every block runs and prints what the page says it prints.
 
 In the outputs shown there, `…` stands for anything within a line, and a line that is only `…` for any lines.
 """
@@ -18,6 +18,7 @@ from tests.harness.process import RunningGateway, clean_environment, running_gat
 
 ROOT = Path(__file__).parents[2]
 DEMO = "examples/demo"
+TUTORIAL = sorted(f"docs/tutorial/{path.name}" for path in (ROOT / "docs/tutorial").glob("[1-9]-*.md"))
 SERVE = "make serve\n"
 INSTALL = f"make wheel\nuvx --from ./dist/jackfield-{__version__}-py3-none-any.whl jackfield serve\n"
 """`test_wheel.py` does the same elsewhere."""
@@ -92,10 +93,10 @@ def assert_prints(blocks: list[Block], printed: list[str]) -> None:
         assert re.fullmatch(block.pattern, output.strip("\n")), f"{block.commands}\nprinted:\n{output}"
 
 
-def test_the_readme_and_the_tour_work_when_pasted(served_demo: RunningGateway, shell: list[str]) -> None:
+def test_the_readme_and_the_tutorial_work_when_pasted(served_demo: RunningGateway, shell: list[str]) -> None:
     serve, *quick_start, install, test = blocks_of("README.md")
     assert (serve.commands, install.commands, test.commands) == (SERVE, INSTALL, TEST)
-    first, *tour = blocks_of("docs/tour.md")
+    first, *tour = [block for page in TUTORIAL for block in blocks_of(page)]
     assert first.commands == SERVE
     blocks = [*quick_start, *tour]
     assert sum(block.output is not None for block in blocks) >= 10

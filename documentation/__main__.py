@@ -1,0 +1,5 @@
+import sys
+
+from documentation.pages import main
+
+sys.exit(main())
