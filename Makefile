@@ -11,11 +11,11 @@ ARGS ?=
 WORKERS ?= 3
 BIN := .venv/bin
 PROPERTIES := tests/store tests/stories/test_http_schemathesis.py -k "machine or promises"
-CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/wheel.py
+CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/wheel.py make/release.py
 
 export PYTHON
 
-.PHONY: help serve console wheel test check format bench bfcl trace wire stress conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
+.PHONY: help serve console wheel release test check format bench bfcl trace wire stress conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -31,6 +31,10 @@ console: ## build the console if npm is installed and something has changed
 wheel: run-env ## build the wheel, with the console inside, and the sdist into dist/, and check them
 	@make/console
 	@$(BIN)/python make/wheel.py $(ARGS)
+
+release: run-env ## build and check everything of a release into dist/: wheel, sdist, npm packages, image files
+	@make/console
+	@$(BIN)/python make/release.py $(ARGS)
 
 test: dev-env ## run all tests; ARGS="tests/model" runs a part; the console is built if npm is installed
 	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && make/npm-programs && PATH="$(CURDIR)/$(BIN):$$PATH" make/programs)
