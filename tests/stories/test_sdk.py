@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from jackfield.sdk import (
     CallEvent,
@@ -170,7 +171,10 @@ def test_the_blocking_client_does_the_same(sync_client: SyncClient) -> None:
         sync_client.tools.call("guarded", amount=1)
     assert sync_client.calls.cancel(pending.value.call_id).status == "cancelled"
     newest = next(sync_client.calls.iterate(tool="guarded", page_size=1))
-    assert newest == sync_client.calls.get(pending.value.call_id) == sync_client.calls.list(tool="guarded").calls[0]
+    assert newest == sync_client.calls.list(tool="guarded").calls[0]
+    whole = sync_client.calls.get(pending.value.call_id)
+    assert [moment.step for moment in whole.timeline] == ["asked", "settled"]
+    assert replace(whole, timeline=()) == newest
 
 
 def test_the_blocking_client_serves_many_threads_and_follows_calls(sync_client: SyncClient) -> None:
