@@ -11,7 +11,7 @@ ARGS ?=
 WORKERS ?= 3
 BIN := .venv/bin
 PROPERTIES := tests/store tests/stories/test_http_schemathesis.py -k "machine or promises"
-CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/wheel.py make/release.py
+CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/sync_typescript.py make/wheel.py make/release.py
 
 export PYTHON
 
@@ -40,18 +40,20 @@ test: dev-env ## run all tests; ARGS="tests/model" runs a part; the console is b
 	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && make/npm-programs && PATH="$(CURDIR)/$(BIN):$$PATH" make/programs)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-check: dev-env ## check format, lint, types, import rules and the generated SDK; the console's types if npm is installed
+check: dev-env ## check format, lint, types, import rules and what is generated; the console's types if npm is installed
 	$(BIN)/python make/sync_sdk.py --check
+	$(BIN)/python make/sync_typescript.py --check
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@make/console check
 
-format: dev-env ## format the code and generate the blocking SDK
+format: dev-env ## format the code, generate the blocking SDK and the TypeScript types
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/python make/sync_sdk.py
+	$(BIN)/python make/sync_typescript.py
 
 bench: dev-env ## run the benchmarks; ARGS=--quick is faster
 	@$(BIN)/python -m bench $(ARGS)

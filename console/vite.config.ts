@@ -8,6 +8,7 @@ export default defineConfig({
   plugins: [react()],
   resolve: {
     alias: {
+      "@jackfield/client": here("./packages/client/src/index.ts"),
       "@jackfield/react": here("./packages/react/src/index.ts"),
       // Only rjsf's helper for tests wants it, and it could not run under this page's policy.
       "@rjsf/validator-ajv8": here("./src/forms/validator.ts"),

@@ -17,11 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NPM = tuple(
-    path.parent
-    for path in (ROOT / "console/packages/react/package.json", ROOT / "clients/typescript/package.json")
-    if path.is_file()
-)
+NPM = (ROOT / "console/packages/client", ROOT / "console/packages/react")
 IMAGE = "deploy/Dockerfile"
 
 

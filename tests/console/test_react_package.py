@@ -40,14 +40,16 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("app")
     copytree(ROOT / "examples/react", folder, dirs_exist_ok=True)
     # Packed from a copy: other tests may run at the same time.
-    copytree(CONSOLE / "packages/react", folder / "source", ignore=ignore_patterns("dist", "node_modules"))
     for modules in (PROGRAMS / "node_modules", CONSOLE / "node_modules"):
         _link(modules, folder / "node_modules")
-    _run(folder / "source", "npm", "pack", "--pack-destination", str(folder))
-    with tarfile.open(next(folder.glob("*.tgz"))) as packed:
-        packed.extractall(folder, filter="data")
-    assert {file.name for file in (folder / "package").iterdir()} == {"README.md", "dist", "package.json"}
-    (folder / "package").rename(folder / "node_modules/@jackfield/react")
+    for name in ("client", "react"):  # the second is built on the first
+        source = folder / f"source-{name}"
+        copytree(CONSOLE / "packages" / name, source, ignore=ignore_patterns("dist", "node_modules"))
+        _run(source, "npm", "pack", "--pack-destination", str(folder))
+        with tarfile.open(next(folder.glob(f"jackfield-{name}-*.tgz"))) as packed:
+            packed.extractall(folder, filter="data")
+        assert {file.name for file in (folder / "package").iterdir()} == {"README.md", "dist", "package.json"}
+        (folder / "package").rename(folder / "node_modules/@jackfield" / name)
     _run(folder, "npm", "run", "build")
     _run(folder, "npx", "--no-install", "tsc", "--noEmit", "false", "--rootDir", "src", "--outDir", "out")
     copy(PROGRAMS / "ag_ui.mjs", folder)

@@ -1,8 +1,9 @@
+import { GatewayError } from "@jackfield/client";
 import { createContext, useCallback, useContext, useEffect, useMemo, useReducer, useRef, useState, type ReactNode } from "react";
 import { Client, type ClientOptions } from "./client.js";
 import { EMPTY, withEvent, withPage, type SpaceState } from "./space-state.js";
 import { follow, type StreamState } from "./stream.js";
-import { GatewayError, type SpaceEvent, type SpaceMessage } from "./types.js";
+import type { SpaceEvent, SpaceMessage } from "./types.js";
 
 const ClientContext = createContext<Client>(new Client());
 

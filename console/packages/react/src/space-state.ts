@@ -1,3 +1,4 @@
+import { textWith } from "@jackfield/client";
 import type { ActiveAgent, SpaceEvent, SpaceMessage, ToolCallData } from "./types.js";
 
 /** A message or call that is being streamed. */
@@ -66,12 +67,6 @@ function withDurable(state: SpaceState, event: SpaceEvent): SpaceState {
     default:
       return state;
   }
-}
-
-/** `text = text[:offset] + delta`, which repeated deltas and snapshots may be given again; offsets count code points. */
-export function textWith(text: string, { offset = 0, delta = "" }: Pick<SpaceEvent, "offset" | "delta">): string {
-  if (offset >= text.length) return text + delta;
-  return (/[\ud800-\udfff]/.test(text) ? [...text].slice(0, offset).join("") : text.slice(0, offset)) + delta;
 }
 
 function withPiece(state: SpaceState, event: SpaceEvent): SpaceState {

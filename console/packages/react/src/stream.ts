@@ -1,11 +1,5 @@
-import { parsed, type Client } from "./client.js";
-import { GatewayError } from "./types.js";
-
-export interface Frame {
-  id: string | null;
-  event: string | null;
-  data: unknown;
-}
+import { GatewayError, type Frame } from "@jackfield/client";
+import type { Client } from "./client.js";
 
 export interface FollowOptions {
   /** The id of the last known event; the stream resumes after it. */
@@ -17,7 +11,6 @@ export interface FollowOptions {
 export type StreamState = { is: "connecting" | "live" } | { is: "waiting"; error: string } | { is: "refused"; error: GatewayError };
 
 const PAUSES = [250, 500, 1000, 2000, 5000];
-const SILENT_MS = 75_000; // the gateway sends at least a ping every 30 s
 const UNSEEN_MS = 5_000;
 
 /**
@@ -34,29 +27,17 @@ export function follow(client: Client, path: string, { after = null, onFrame, on
     const attempt = new AbortController();
     const stop = (): void => attempt.abort();
     stopped.signal.addEventListener("abort", stop);
-    let watchdog = setTimeout(stop, SILENT_MS);
     const unwatch = whenUnseen(stop);
-    try {
-      const headers: Record<string, string> = { ...client.headers(false), accept: "text/event-stream" };
-      if (last !== null) headers["last-event-id"] = last;
-      const answer = await fetch(client.url + path, { headers, credentials: "same-origin", signal: attempt.signal });
-      if (!answer.ok || answer.body === null) throw await refusalOf(answer);
+    const onOpen = (): void => {
       onState?.({ is: "live" });
       tries = 0;
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      const take = frames((frame) => {
+    };
+    try {
+      for await (const frame of client.stream("GET", path, { after: last, signal: attempt.signal, onOpen })) {
         if (frame.id !== null) last = frame.id;
         onFrame(frame);
-      });
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (done) return;
-        clearTimeout(watchdog);
-        watchdog = setTimeout(stop, SILENT_MS);
-        take(value);
       }
     } finally {
-      clearTimeout(watchdog);
       unwatch();
       stopped.signal.removeEventListener("abort", stop);
       attempt.abort();
@@ -119,44 +100,6 @@ function untilSeen(signal: AbortSignal): Promise<void> {
     document.addEventListener("visibilitychange", look);
     signal.addEventListener("abort", look);
   });
-}
-
-/** Parses a chunked text stream into complete events. */
-export function frames(onFrame: (frame: Frame) => void): (text: string) => void {
-  let rest = "";
-  return (text) => {
-    rest += text;
-    for (;;) {
-      const end = /\r?\n\r?\n/.exec(rest);
-      if (end === null) return;
-      const block = rest.slice(0, end.index);
-      rest = rest.slice(end.index + end[0].length);
-      const frame = parseFrame(block);
-      if (frame !== null) onFrame(frame);
-    }
-  };
-}
-
-function parseFrame(block: string): Frame | null {
-  let id: string | null = null;
-  let event: string | null = null;
-  const data: string[] = [];
-  for (const line of block.split(/\r?\n/)) {
-    if (line.startsWith("id:")) id = line.slice(3).trim();
-    else if (line.startsWith("event:")) event = line.slice(6).trim();
-    else if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
-  }
-  if (data.length === 0) return null;
-  try {
-    return { id, event, data: parsed(data.join("\n")) };
-  } catch {
-    return null;
-  }
-}
-
-async function refusalOf(answer: Response): Promise<GatewayError> {
-  const said = (await answer.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
-  return new GatewayError(answer.status, said.error?.code ?? "error", said.error?.message ?? `The gateway answered ${answer.status}.`);
 }
 
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {

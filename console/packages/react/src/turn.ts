@@ -3,10 +3,10 @@
  * active any more. The adapters for other chat front ends (`ai-sdk.ts`, `ag-ui.ts`) are made of it. Below: the client
  * and the stream, which resumes by itself.
  */
+import { GatewayError, textWith } from "@jackfield/client";
 import type { Client } from "./client.js";
-import { textWith } from "./space-state.js";
 import { follow, type StreamState } from "./stream.js";
-import { GatewayError, toolCallOf, type ActiveAgent, type SpaceEvent, type SpaceMessage, type ToolCallData } from "./types.js";
+import { toolCallOf, type ActiveAgent, type SpaceEvent, type SpaceMessage, type ToolCallData } from "./types.js";
 
 export type TurnEvent =
   /** More of a message; `text` is all of it so far. */

@@ -1,3 +1,5 @@
+import type { MessageRecord } from "@jackfield/client";
+
 /** Records as the gateway sends them. */
 
 export type CallState = "running" | "requires_action" | "complete" | "error";
@@ -15,21 +17,7 @@ export interface ToolCallData {
   answerSchema?: Record<string, unknown>;
 }
 
-export interface SpaceMessage {
-  id: string;
-  spaceId: string;
-  entityId: string;
-  senderName: string;
-  senderType: "person" | "agent" | "system";
-  role: "user" | "assistant" | "system";
-  content: string;
-  metadata: Record<string, unknown>;
-  seq: number;
-  runId: string | null;
-  createdAt: string;
-  /** When its author changed it last, if ever. */
-  editedAt?: string;
-}
+export type SpaceMessage = Omit<MessageRecord, "smartSpaceId">;
 
 export interface ActiveAgent {
   agentEntityId: string;
@@ -45,23 +33,6 @@ export interface SpaceEvent {
   offset?: number;
   delta?: string;
   [field: string]: unknown;
-}
-
-export class GatewayError extends Error {
-  constructor(
-    readonly status: number,
-    readonly code: string,
-    message: string,
-    readonly details: { path: string; message: string }[] = [],
-  ) {
-    super(message);
-    this.name = "GatewayError";
-  }
-
-  /** Whether a retry would fail the same way. */
-  get isFinal(): boolean {
-    return [400, 401, 403, 404].includes(this.status);
-  }
 }
 
 export function toolCallOf(message: SpaceMessage): ToolCallData | null {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { EMPTY, withEvent, withPage, type SpaceState } from "../src/space-state";
-import { frames, type Frame } from "../src/stream";
+import { frames, type Frame } from "@jackfield/client";
 import type { SpaceEvent, SpaceMessage } from "../src/types";
 
 function message(seq: number, content = `number ${seq}`, metadata: Record<string, unknown> = {}): SpaceMessage {
