@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from jackfield.errors import ConfigError, ToolNotFound
 from jackfield.model.call import Failed
 from jackfield.model.principal import Principal
 from jackfield.model.tool import ToolKind
+from jackfield.sources import supervisor
 from jackfield.sources.files import files_source
 from jackfield.sources.source_registry import SourceRegistry
 from jackfield.sources.supervisor import SourceState
@@ -261,6 +263,26 @@ async def test_closing_takes_the_modules_out(tmp_path: Path) -> None:
     await toolbox.source.close()
 
     assert module not in sys.modules
+
+
+@requirement("OPS-sources-shown")
+async def test_a_source_is_faulty_since_its_file_broke(toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(1)
+    monkeypatch.setattr(supervisor, "_now_ms", lambda: next(clock))
+    toolbox.write("tool.py", "def fine() -> int:\n    return 1\n")
+    source_registry = SourceRegistry(on_listing=lambda: None)
+    await source_registry.add(toolbox.source)
+    try:
+        await source_registry.settled(within=BOUND)
+        since = [source_registry.statuses()[0].since]
+        for text in ("def fine(:\n", "def fine() -> int:\n    return 2\n"):
+            assert source_registry.statuses()[0].since == since[-1]
+            toolbox.write("tool.py", text)
+            await source_registry.refresh()
+            since.append(source_registry.statuses()[0].since)
+        assert since[0] < since[1] < since[2]
+    finally:
+        await source_registry.close()
 
 
 @requirement("SAFE-causes-are-shown")

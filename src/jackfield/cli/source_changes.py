@@ -137,6 +137,8 @@ def kept_lines(source: SourceInfo, done: str) -> Iterator[str]:
         yield f"tools: {', '.join(map(escape, source.tools))}"
     if not is_well:
         yield f"See 'jackfield sources {escape(source.name)}'."
+    elif source.status == "starting":
+        yield f"'jackfield sources {escape(source.name)}' shows what comes of it."
 
 
 def trial_lines(found: SourceTest) -> Iterator[str]:

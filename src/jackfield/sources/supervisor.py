@@ -135,6 +135,8 @@ class SourceSupervisor:
         self.listed_at: int | None = None
         self.reconnects = 0
         self.since = _now_ms()
+        self._is_faulty = False
+        self._faulty_changed_at = 0
         self._is_awaited = before is not None
         self._was_up = False
         self._is_retiring = False
@@ -250,9 +252,8 @@ class SourceSupervisor:
 
     def status(self) -> SourceStatus:
         talkative = self._talkative
-        found = () if talkative is None else tuple(map(self._redact, talkative.broken()))
-        broken = [*(one.why for one in self.listing.unoffered if one.is_broken), *found]
-        is_faulty = self.state is SourceState.UP and bool(broken)
+        found, broken = self._broken_parts()
+        is_faulty = self._is_faulty
         return SourceStatus(
             name=self.source.name,
             kind=self.source.kind,
@@ -266,11 +267,22 @@ class SourceSupervisor:
             calls=self.running,
             doing=None if talkative is None or self.state in _TAKE_CALLS else talkative.doing(),
             last_words=(() if talkative is None else talkative.last_words()) or tuple(map(str, self._failures)),
-            since=self.since,
+            since=max(self.since, self._faulty_changed_at),
             checked_at=self.checked_at,
             listed_at=self.listed_at,
             reconnects=self.reconnects,
         )
+
+    def _broken_parts(self) -> tuple[tuple[str, ...], list[str]]:
+        """What turned out broken when it was used, and all that is broken. Also notes whether the source is faulty: a
+        part can break at any call, so that is known when the list is read, and else when somebody looks.
+        """
+        found = () if self._talkative is None else tuple(map(self._redact, self._talkative.broken()))
+        broken = [*(one.why for one in self.listing.unoffered if one.is_broken), *found]
+        is_faulty = self.state is SourceState.UP and bool(broken)
+        if is_faulty is not self._is_faulty:
+            self._is_faulty, self._faulty_changed_at = is_faulty, _now_ms()
+        return found, broken
 
     @property
     def _open_seconds(self) -> float:
@@ -317,6 +329,7 @@ class SourceSupervisor:
         self.listing, self.error = listing, listing.login_needed
         self.listed_at = _now_ms()
         self._is(state)
+        self._broken_parts()
         if changed:
             for fault in listing.faults:
                 log.warning("source %s: %s", self.source.name, fault)
