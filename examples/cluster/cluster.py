@@ -2,8 +2,8 @@
 
     python cluster.py
 
-A gateway or worker that ends is started anew. Ctrl-C ends everything. Nothing here is needed to run Jackfield on several
-machines; what it does is start processes, and write a config for nginx.
+What ends is started anew. Ctrl-C ends everything. Nothing here is needed to run Jackfield on several machines; what it
+does is start processes, and write a config for nginx.
 """
 
 import argparse
@@ -51,7 +51,7 @@ http {{
         keepalive 64;
     }}
 
-    # MCP clients of revisions before 2026-07-28 have a session, which lives in one gateway: by address, always the same.
+    # MCP clients of revisions before 2026-07-28 have a session, which lives in one gateway: the same for an address.
     upstream gateway_of_a_client {{
         hash $remote_addr consistent;
 {servers}
@@ -73,7 +73,7 @@ http {{
         proxy_buffering off;
         proxy_connect_timeout 2s;
         proxy_read_timeout 1h;
-        # A request goes to another gateway if this one could not be reached. A POST that was already sent does not: it may
+        # A request goes to another gateway if this one cannot be reached. A POST that was already sent does not: it may
         # have run. Its caller gets 502, and repeats it with the same Idempotency-Key.
         proxy_next_upstream error timeout;
         add_header X-Gateway $upstream_addr always;
@@ -135,14 +135,19 @@ def main() -> None:
         env = {
             "JACKFIELD_STORE": options.store or database.url,
             "JACKFIELD_ADMIN_KEY": _kept(folder / "admin.key", secrets.token_urlsafe(32)),
-            "JACKFIELD_VAULT_KEY": _kept(folder / "vault.key", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()),
+            "JACKFIELD_VAULT_KEY": _kept(
+                folder / "vault.key", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+            ),
         }
         ports = [_free_port() for _ in range(options.gateways)]
         for number, port in enumerate(ports, start=1):
             name = f"gateway-{number}"
             own = {"JACKFIELD_PORT": str(port), "JACKFIELD_DATA": str(folder / name)}
             _begin(Process(name, [_program("jackfield"), "serve"], folder, env | own), processes)
-            _wait_for(f"http://127.0.0.1:{port}/healthz", processes[-1], folder)
+            if number == 1:  # it makes the tables
+                _wait_for(f"http://127.0.0.1:{port}/healthz", processes[0], folder)
+        for port, gateway in zip(ports, processes, strict=True):
+            _wait_for(f"http://127.0.0.1:{port}/healthz", gateway, folder)
         _balance(ports, options.port, folder, processes)
         url = f"http://127.0.0.1:{options.port}"
         _wait_for(f"{url}/healthz", processes[-1], folder)

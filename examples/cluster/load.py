@@ -55,12 +55,15 @@ async def call(client, tool, number, said, gateways) -> None:
             said["connection lost"] += 1
         else:
             gateways[f"gateway {answer.headers.get('x-gateway', '').rpartition(', ')[2]}"] += 1
-            if answer.status_code == 200:
+            if answer.is_success:
                 cents = number * (100 + len(f"plum {number}"))
                 said["right" if answer.json()["result"]["cents"] == cents else "wrong"] += 1
                 return
             said[f"answered {answer.status_code}"] += 1
         await asyncio.sleep(PAUSE_SECONDS)
+    raise SystemExit(
+        f"Call {number} was not answered in {TRIES} tries: {dict(said)}. Is the cluster up at {client.base_url}?"
+    )
 
 
 def _options() -> argparse.Namespace:
