@@ -13,9 +13,11 @@ BIN := .venv/bin
 PROPERTIES := tests/store tests/stories/test_http_schemathesis.py -k "machine or promises"
 CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/sync_typescript.py make/wheel.py make/release.py
 
+CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/wheel.py make/release.py make/image.py
+
 export PYTHON
 
-.PHONY: help serve console wheel release test check format bench bfcl trace wire stress conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
+.PHONY: help serve console wheel release image test check format bench bench-gateways bfcl trace wire stress conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -35,6 +37,9 @@ wheel: run-env ## build the wheel, with the console inside, and the sdist into d
 release: run-env ## build and check everything of a release into dist/: wheel, sdist, npm packages, image files
 	@make/console
 	@$(BIN)/python make/release.py $(ARGS)
+
+image: run-env ## lint deploy/Dockerfile, validate compose and Kubernetes files, carry out the Dockerfile's steps; needs root
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python make/image.py $(ARGS)
 
 test: dev-env ## run all tests; ARGS="tests/model" runs a part; the console is built if npm is installed
 	@$(if $(findstring tests/,$(ARGS)),make/console,make/console needed && make/npm-programs && PATH="$(CURDIR)/$(BIN):$$PATH" make/programs)
@@ -57,6 +62,9 @@ format: dev-env ## format the code, generate the blocking SDK and the TypeScript
 
 bench: dev-env ## run the benchmarks; ARGS=--quick is faster
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-gateways: dev-env ## measure 1, 2 and 4 gateways on PostgreSQL; ARGS=--write puts the table into docs/scale.md
+	@$(BIN)/python -m bench.gateways $(ARGS)
 
 bfcl: dev-env ## run the tasks of bfcl-eval (installed from PyPI) as plain calls and as programs; ARGS="--tasks 20"
 	@$(BIN)/python -m bench.bfcl $(ARGS)

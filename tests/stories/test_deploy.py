@@ -1,7 +1,6 @@
 """The Dockerfile, compose and Kubernetes files of `deploy/`: what they name exists, and a gateway takes what they give.
 
-No container engine runs here. By hand, after a change: hadolint, check-jsonschema and kubernetes-validate;
-docs/operations.md has the commands.
+No container engine runs here. By hand, after a change: `make image`, which lints, validates, and builds without one.
 """
 
 import base64
