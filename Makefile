@@ -11,9 +11,7 @@ ARGS ?=
 WORKERS ?= 3
 BIN := .venv/bin
 PROPERTIES := tests/store tests/stories/test_http_schemathesis.py -k "machine or promises"
-CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/sync_typescript.py make/wheel.py make/release.py
-
-CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/wheel.py make/release.py make/image.py
+CODE := src tests bench stress conformance documentation examples make/sync_sdk.py make/sync_typescript.py make/wheel.py make/release.py make/image.py
 
 export PYTHON
 
