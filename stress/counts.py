@@ -52,6 +52,8 @@ class Counts(Struct, frozen=True, kw_only=True):
     """Of the config, at two gateways under the load of 64 callers."""
     source_changes: int
     """Sources and secrets made, changed, restarted and removed at two gateways, under the same load."""
+    watched: int
+    """Seconds that each page of the console is looked at while 50 calls a second arrive."""
 
 
 FULL = Counts(
@@ -78,6 +80,7 @@ FULL = Counts(
     refusals=100_000,
     reloads=1_000,
     source_changes=1_000,
+    watched=15,
 )
 SMALL = Counts(
     races=100,
@@ -103,4 +106,5 @@ SMALL = Counts(
     refusals=1_000,
     reloads=10,
     source_changes=20,
+    watched=1,
 )

@@ -13,6 +13,7 @@ from stress.counts import Counts
 from stress.cycles import kill_in_cycles
 from stress.doubles import submit_twice
 from stress.floods import flood
+from stress.frames import watch_frames
 from stress.kills import kill_under_load
 from stress.logins import expire_under_load, interleave, kill_with_logins
 from stress.notifications import kill_while_notifying
@@ -60,6 +61,7 @@ def parts(counts: Counts) -> dict[str, Part]:
         Part(name="tasks", act=kill_with_tasks, counts={"tasks": counts.tasks}, shared=False),
         Part(name="floods", act=flood, counts={"refusals": counts.refusals}, shared=False),
         Part(name="streams", act=cut_streams, counts={"cuts": counts.cuts}, shared=False),
+        Part(name="console", act=watch_frames, counts={"seconds": counts.watched}, shared=False),
         Part(name="login-kills", act=kill_with_logins, counts={"kills": counts.login_kills}, shared=False),
         Part(
             name="notifications",

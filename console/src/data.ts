@@ -48,6 +48,8 @@ export interface CallRecord {
   decided_by?: string | null;
   decided_at?: string | null;
   answered_by?: string | null;
+  /** How its outcome gets to whoever asked: with the response, to an agent's inbox, … */
+  delivery?: string | null;
   verified_by?: string | null;
   /** Of a refused call: how often it was refused within a minute. */
   count?: number;
@@ -112,6 +114,12 @@ export interface SpaceRecord {
   description: string;
   lastSeq: number;
   updatedAt: string;
+}
+
+/** A space in the list of all. */
+export interface ListedSpace extends SpaceRecord {
+  members: number;
+  lastMessage: { senderName: string; content: string; createdAt: string } | null;
 }
 
 export interface AgentRecord {

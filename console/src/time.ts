@@ -6,10 +6,12 @@ const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short",
 const SECONDS = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const PRECISE = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3 });
 
-/** With seconds: for lists of what happens now. */
+const DAY_SECONDS = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+/** With seconds, and with the day where that is not today. */
 export function clockSeconds(iso: string): string {
   const moment = new Date(iso);
-  return moment.toDateString() === new Date().toDateString() ? SECONDS.format(moment) : DAY.format(moment);
+  return moment.toDateString() === new Date().toDateString() ? SECONDS.format(moment) : DAY_SECONDS.format(moment);
 }
 
 /** To the millisecond: for a history. */

@@ -140,6 +140,22 @@ def test_what_an_app_wants_in_a_person_s_name_is_asked_first(visit: Visit, shop:
     expect(said).to_have_text("opened")
 
 
+@requirement("CONSOLE-app-kept")
+def test_an_app_goes_on_while_it_is_scrolled_out_of_view(visit: Visit, shop: RunningGateway) -> None:
+    mira = visit(KEY, gateway=shop)
+    app = shown(shop, mira, "show_stock", item="cake")
+    app.get_by_role("button", name="Refresh").click()
+    expect(app.locator("#said")).to_have_text("refresh_stock")
+    for number in range(40):
+        post(shop, "/api/spaces/show_stock/messages", {"content": f"Line {number} of many"}, key=KEY)
+    page, card = mira.page, mira.card("show_stock")
+    expect(page.get_by_text("Line 39 of many", exact=True)).to_be_in_viewport()
+    expect(card).not_to_be_in_viewport()
+    card.scroll_into_view_if_needed()
+    expect(card).to_be_in_viewport()
+    expect(app.locator("#said")).to_have_text("refresh_stock")
+
+
 ALLOWED = {"a tool that it may"}
 SAID = {
     "another source's tool": "has no tool 'secret'",

@@ -78,7 +78,7 @@ def run_of(gateway: RunningGateway, run_id: str) -> Any:
     return get(gateway, f"/api/runs/{run_id}")["run"]
 
 
-@requirement("CONSOLE-runs")
+@requirement("CONSOLE-runs", "CONSOLE-lists-about")
 def test_a_run_shows_what_its_model_saw_and_how_long_everything_took(visit: Visit, office: RunningGateway) -> None:
     run_id = respond(office, f"Please add. {TRICKS}", instructions="Be <i>brief</i>.")
     boss = visit(gateway=office)
@@ -106,12 +106,16 @@ def test_a_run_shows_what_its_model_saw_and_how_long_everything_took(visit: Visi
     second = page.get_by_role("region", name="Messages of step 2")
     second.get_by_role("button", name="messages of the steps before").click()
     expect(second).to_contain_text("Please add.")
-    expect(second).to_contain_text("result3")
+    expect(second).to_contain_text("result add3")
     assert_unharmed(page)
     if AXE.is_file():
         assert serious(page) == []
     page.reload()
     expect(step).to_contain_text("Let me add.")
+    boss.go("/runs?kind=response")
+    row = page.get_by_role("table", name="Runs").get_by_role("row").filter(has_text="Please add.").first
+    expect(row).to_contain_text("Please add. <script>window.poisoned=5</script>")
+    assert_unharmed(page)
 
 
 def taken(milliseconds: int) -> str:
@@ -232,4 +236,4 @@ def test_a_program_shows_its_code_log_and_the_call_that_started_it(visit: Visit,
     assert_unharmed(page)
     parent = run_of(office, run_id)["parent"]["runId"]
     page.get_by_role("link", name=parent[:60]).click()
-    expect(page.get_by_role("link", name="Its program")).to_be_visible()
+    expect(page.get_by_role("link", name="The program that it ran")).to_be_visible()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from playwright.async_api import Playwright as AsyncPlaywright
 from playwright.sync_api import Browser, Dialog, Locator, Page, Playwright, ViewportSize, expect, sync_playwright
 
 from tests.harness.process import RunningGateway
@@ -23,7 +24,7 @@ WIDE = ViewportSize(width=1200, height=800)
 PHONE = ViewportSize(width=390, height=800)
 WITHIN_MS = 30_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_ARGS = [
+CHROMIUM_ARGS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -34,7 +35,7 @@ _ARGS = [
 expect.set_options(timeout=WITHIN_MS)
 
 
-def find_chromium(playwright: Playwright) -> str:
+def find_chromium(playwright: Playwright | AsyncPlaywright) -> str:
     """A Chromium of this machine; without one the test is skipped."""
     for name in _NAMES:
         if found := shutil.which(name):
@@ -48,7 +49,7 @@ def find_chromium(playwright: Playwright) -> str:
 @contextmanager
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(playwright), args=_ARGS)
+        browser = playwright.chromium.launch(executable_path=find_chromium(playwright), args=CHROMIUM_ARGS)
         try:
             yield browser
         finally:

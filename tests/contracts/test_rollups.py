@@ -13,6 +13,7 @@ from jackfield.model.ids import new_id
 from jackfield.overview import transactions as overview_tx
 from jackfield.overview.rollups import HOUR_MS, MINUTE_MS, MOST_NAMES, OTHER, UNKNOWN
 from jackfield.overview.service import Overview
+from jackfield.overview.transactions import One
 from jackfield.store import Store, scripts
 from jackfield.store.scripts import Sql
 from tests.requirement import requirement
@@ -115,9 +116,11 @@ async def test_rolled_up_or_not_the_figures_are_the_same(store: Store) -> None:
         ("echo", "local", 4),
         ("send", "local", 1),
     ]
-    own = await overview.summary(60, principal="ops")
+    own = await overview.summary(60, only=One("principal", "ops"))
     assert (own.total, own.by_name) == (after.total, {})
-    assert (await overview.summary(60, principal="guest")).total.calls == 0
+    assert (await overview.summary(60, only=One("principal", "guest"))).total.calls == 0
+    for only, count in ((One("tool", "echo"), 4), (One("tool", "send"), 1), (One("source", "local"), 5)):
+        assert (await overview.summary(60, only=only)).total.calls == count, only
 
 
 @requirement("CON-overview-rollups")

@@ -24,7 +24,7 @@ def double(number: int) -> int:
 '''
 
 
-@requirement("CON-overview")
+@requirement("CON-overview", "CONSOLE-overview-one")
 async def test_an_administrator_sees_all_calls_and_another_key_its_own(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/double.py").write_text(TOOLS)
@@ -44,6 +44,19 @@ async def test_an_administrator_sees_all_calls_and_another_key_its_own(tmp_path:
         by_tool = {one["name"]: (one["source"], one["calls"]) for one in found["tools"]}
         assert by_tool == {"double": ("local", 4), "(unknown)": ("(unknown)", 1)}
         assert {one["name"]: one["calls"] for one in found["principals"]} == {"admin": 3, "caller": 2}
+        for only, outcomes in (
+            ("tool=double", {"completed": 2, "failed": 2}),
+            ("source=local", {"completed": 2, "failed": 2}),
+            ("principal=caller", {"failed": 1, "refused": 1}),
+            ("agent=nobody", {}),
+        ):
+            found = (await client.get(f"/api/v1/overview?{only}")).json()
+            assert (found["of"], found["total"]["outcomes"]) == (only.partition("=")[2], outcomes), only
+            assert (found["tools"], sum(point["calls"] for point in found["series"])) == ([], sum(outcomes.values()))
+        both = await client.get("/api/v1/overview?tool=double&source=local")
+        assert (both.status_code, "one name at a time" in both.text) == (400, True)
+        assert (await client.get("/api/v1/overview?tool=double", headers=own)).status_code == 403
+        assert (await client.get("/api/v1/overview?principal=caller", headers=own)).status_code == 200
         found = (await client.get("/api/v1/overview?minutes=10080", headers=own)).json()
         assert (found["of"], found["total"]["outcomes"]) == ("caller", {"failed": 1, "refused": 1})
         assert (found["tools"], found["principals"]) == ([], [])

@@ -8,6 +8,7 @@ import pytest
 
 from jackfield.settings import Settings, load_settings
 from jackfield.settings.changes import in_force
+from jackfield.settings.origins import for_show
 from tests.requirement import requirement
 
 WRITTEN = "writtenOut01234567890123"
@@ -75,6 +76,14 @@ auth = {{ type = "api_key", name = "X-Key", value = "{WRITTEN}" }}
 kind = "files"
 path = "x.py"
 secrets = ["A_SECRET"]
+config = {{ door = "open sesame", where = "${{A_SECRET}}", most = 3, inner = {{ word = "friend" }} }}
+[sources.guarded]
+kind = "mcp"
+command = ["serve", "--pin", "1234", "--db-pass=hunter2", "-p", "80", "--pinned", "x"]
+license = "ABCD-1234"
+[sources.function]
+kind = "mcp"
+url = "https://f.example.org/api?code=short&page=2"
 [models.m]
 provider = "openai"
 base_url = "https://m.example.org/v1"
@@ -113,6 +122,20 @@ env = {{ INNER = "{WRITTEN}" }}
     assert values["sources.open.auth"][0] == {"type": "bearer", "token": "[redacted]"}
     assert values["sources.keyed.auth"][0] == {"type": "api_key", "name": "X-Key", "value": "[redacted]"}
     assert values["sources.local.secrets"][0] == ["A_SECRET"]
+    config = {"door": "[redacted]", "where": "${A_SECRET}", "most": 3, "inner": {"word": "[redacted]"}}
+    assert values["sources.local.config"][0] == config
+    assert values["sources.guarded.command"][0] == [
+        "serve",
+        "--pin",
+        "[redacted]",
+        "--db-pass=[redacted]",
+        "-p",
+        "80",
+        "--pinned",
+        "x",
+    ]
+    assert values["sources.guarded.license"][0] == "[redacted]"
+    assert values["sources.function.url"][0] == "https://f.example.org/api?code=[redacted]&page=2"
     assert values["notify.chat.url"][0] == "https://hooks.slack.com/[redacted]"
     assert values["hooks[0].secret"] == ("[redacted]", "file", None)
     assert values["hooks[0].timeout"] == (2000, "default", None)
@@ -132,6 +155,8 @@ env = {{ INNER = "{WRITTEN}" }}
         ("curl -H 'Authorization: Bearer abcdefgh'", "curl -H 'Authorization: Bearer [redacted]'"),
         ("X-Api-Key: abc", "X-Api-Key: [redacted]"),
         ("DB_PASSWORD=abc exec server", "DB_PASSWORD=[redacted] exec server"),
+        ("https://discord.com/api/webhooks/1/abc_def", "https://discord.com/[redacted]"),
+        ("https://acme.webhook.office.com/webhookb2/1", "https://acme.webhook.office.com/[redacted]"),
         ("https://chat.example.org/hooks/42/pZ8qL2vX9rT4wK7mB3nC", "https://chat.example.org/hooks/42/[redacted]"),
         *(
             (plain, plain)
@@ -151,20 +176,17 @@ env = {{ INNER = "{WRITTEN}" }}
 def test_what_looks_like_a_credential_is_hidden_under_any_key(tmp_path: Path, value: str, shown_as: str) -> None:
     settings = loaded(
         tmp_path,
-        f"[sources.local]\nkind = 'files'\npath = 'x.py'\nconfig = {{ place = {json.dumps(value)} }}\n",
+        f"[agents.ada]\ninstructions = {json.dumps(value)}\n",
         environment={"GH_TOKEN": "x"},
     )
-    assert shown(settings)["sources.local.config"][0] == {"place": shown_as}
+    assert shown(settings)["agents.ada.instructions"][0] == shown_as
 
 
 @requirement("CONSOLE-config-origins")
-def test_short_names_of_secrets_are_known(tmp_path: Path) -> None:
+def test_short_names_of_secrets_are_known() -> None:
     names = ("pwd", "db_pass", "pin", "dsn", "bearer", "sig")
-    table = ", ".join(f'{name} = "abc"' for name in names)
-    settings = loaded(
-        tmp_path, f"[sources.local]\nkind = 'files'\npath = 'x.py'\nconfig = {{ {table}, compass = 'n' }}\n"
-    )
-    assert shown(settings)["sources.local.config"][0] == {**dict.fromkeys(names, "[redacted]"), "compass": "n"}
+    hidden = {**dict.fromkeys(names, "[redacted]"), "compass": "n"}
+    assert for_show({**dict.fromkeys(names, "abc"), "compass": "n"}, "limits") == hidden
 
 
 @requirement("CONSOLE-config-origins")

@@ -44,7 +44,7 @@ def test_a_space_is_made_shown_changed_and_deleted(lobby: Lobby, root: str) -> N
     )
     path = f"{root}/{space['id']}"
     assert lobby.made("GET", path) == made
-    assert space in lobby.made("GET", root)["spaces"]
+    assert space | {"members": 0, "lastMessage": None} in lobby.made("GET", root)["spaces"]
     changed = lobby.made("PATCH", path, json={"name": "Journey"})["space"]
     assert (changed["name"], changed["description"], changed["metadata"]) == ("Journey", "Tokyo", {"a": [1]})
     lobby.made("POST", f"{path}/messages", status=201, json={"content": "gone soon"})
@@ -333,3 +333,17 @@ async def test_a_stream_goes_on_after_the_gateway_was_killed(tmp_path: Path) -> 
                 assert (await stream.next())["message"] == also
         finally:
             again.stop()
+
+
+@requirement("CONSOLE-lists-about")
+def test_the_list_says_how_many_are_in_a_space_and_what_was_said_last(lobby: Lobby, space: str) -> None:
+    def listed() -> dict[str, object]:
+        return next(one for one in lobby.made("GET", "/api/spaces")["spaces"] if one["id"] == space)
+
+    assert (listed()["members"], listed()["lastMessage"]) == (0, None)
+    lobby.made("POST", f"/api/spaces/{space}/members", status=201, json={"entityId": "husam"})
+    for words in ("first", "last " + "x" * 1000):
+        lobby.made("POST", f"/api/spaces/{space}/messages", status=201, json={"entityId": "husam", "content": words})
+    last = listed()["lastMessage"]
+    assert isinstance(last, dict)
+    assert (listed()["members"], last["senderName"], last["content"]) == (1, "husam", "last " + "x" * 295)

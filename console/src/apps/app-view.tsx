@@ -6,7 +6,7 @@ import { Fault } from "../parts/states";
 import { LongText } from "../parts/tree";
 import { counted, safeText } from "../safe-text";
 import { makeHost, resultOf, type AppHost, type HostActions, type ToolResult } from "./host";
-import { SpaceVoice } from "./known";
+import { KeepInList, SpaceVoice } from "./known";
 import "../style/apps.css";
 
 interface App {
@@ -45,6 +45,8 @@ function Running({ app, call, path }: { app: App; call: ToolCallData; path: stri
   const [wish, setWish] = useState<Wish | null>(null);
   const [isStopped, setIsStopped] = useState(false);
   const voice = useContext(SpaceVoice);
+  const keep = useContext(KeepInList);
+  useEffect(() => keep?.(call.toolCallId), [keep, call.toolCallId]);
   const { calls, callTool } = useAppCalls(path);
   const ask = useOneWish(setWish);
   const actions: HostActions = {

@@ -14,6 +14,7 @@ import { DataTable, type Column } from "../parts/table";
 import { toast } from "../parts/toast";
 import { Tree } from "../parts/tree";
 import { inOneLine, safeText } from "../safe-text";
+import { Traffic } from "../parts/traffic";
 import "../style/agents.css";
 
 /** All agents, or one with its settings, state, inbox and cycles. */
@@ -82,6 +83,7 @@ function One({ id }: { id: string }): ReactNode {
         {agent.description !== "" && <p className="quiet">{safeText(agent.description, 2_000)}</p>}
       </header>
       <AgentSettings agent={agent} path={path} onChange={() => void mutate()} />
+      <Traffic of="agent" name={agent.id} />
       <Section title="Inbox" count={inbox?.events.length} nothing="No pending events.">
         {inbox?.events.map((event) => (
           <div key={event.eventId} className="fact">

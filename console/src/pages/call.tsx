@@ -55,25 +55,30 @@ function Shown({ call, argumentsText, onChanged }: Read & { onChanged: () => voi
   const isEdited = call.asked_arguments !== undefined && JSON.stringify(call.asked_arguments) !== JSON.stringify(call.arguments);
   return (
     <div className="page">
-      <header className="page-head">
-        <h1 className="tool-name">{safeText(call.tool, 120)}</h1>
-        <CallStatus status={call.status} count={call.count} />
-        <span className="actions push">
-          {mayCall && (
-            <>
-              <button type="button" className="small" aria-expanded={below === "replay"} onClick={() => toggle("replay")}>
-                <Icon name="refresh" /> Replay
-              </button>
-              <button type="button" className="small" aria-expanded={below === "curl"} onClick={() => toggle("curl")}>
-                curl
-              </button>
-              <button type="button" className="small" aria-expanded={below === "python"} onClick={() => toggle("python")}>
-                Python
-              </button>
-            </>
-          )}
-          {OPEN.has(call.status) && <Cancel call={call} onCancelled={onChanged} />}
-        </span>
+      <header>
+        <nav aria-label="Breadcrumb">
+          <Link href="/calls">Calls</Link>
+        </nav>
+        <div className="page-head">
+          <h1 className="tool-name">{safeText(call.tool, 120)}</h1>
+          <CallStatus status={call.status} count={call.count} />
+          <span className="actions push">
+            {mayCall && (
+              <>
+                <button type="button" className="small" aria-expanded={below === "replay"} onClick={() => toggle("replay")}>
+                  <Icon name="refresh" /> Replay
+                </button>
+                <button type="button" className="small" aria-expanded={below === "curl"} onClick={() => toggle("curl")}>
+                  curl
+                </button>
+                <button type="button" className="small" aria-expanded={below === "python"} onClick={() => toggle("python")}>
+                  Python
+                </button>
+              </>
+            )}
+            {OPEN.has(call.status) && <Cancel call={call} onCancelled={onChanged} />}
+          </span>
+        </div>
       </header>
       <div className="call-page">
         <div>

@@ -1,10 +1,12 @@
 import { useState, type ReactNode } from "react";
 import { Link } from "wouter";
-import { go, linkTo } from "../address";
+import { go, linkTo, useFilters, type Filters } from "../address";
 import { useConnection } from "../connection";
 import { useData, type CallRecord, type Readiness } from "../data";
 import { useMay } from "../identity";
-import { LineChart, StackChart, Swatch, type Band } from "../parts/charts";
+import { LineChart, StackChart, Swatch } from "../parts/charts";
+import { BANDS, percent, type Figures, type Named } from "../parts/figures";
+import { Choose } from "../parts/filters";
 import { Badge, SourceState } from "../parts/badge";
 import { AsOf, Moment } from "../parts/moment";
 import { Fault, Loading } from "../parts/states";
@@ -14,35 +16,6 @@ import { took } from "../time";
 import { useWaiting } from "../waiting-list";
 import "../style/overview.css";
 
-interface Tally {
-  calls: number;
-  outcomes: Record<string, number>;
-  error_rate: number | null;
-  p50_ms: number | null;
-  p95_ms: number | null;
-  input_tokens: number;
-  output_tokens: number;
-}
-
-interface Named extends Tally {
-  name: string;
-  source: string | null;
-}
-
-interface Figures {
-  as_of: string;
-  since: string;
-  step_seconds: number;
-  complete: boolean;
-  of: string | null;
-  total: Tally;
-  series: (Tally & { at: string })[];
-  tools: Named[];
-  sources: Named[];
-  principals: Named[];
-  agents: Named[];
-}
-
 interface AuditEntry {
   id: string;
   at: string;
@@ -51,25 +24,18 @@ interface AuditEntry {
   subject: string;
 }
 
-const BANDS: Band[] = [
-  { name: "completed", color: "var(--chart-3)" },
-  { name: "failed", color: "var(--chart-5)" },
-  { name: "refused", color: "var(--chart-2)" },
-  { name: "rejected", color: "var(--chart-4)" },
-  { name: "expired", color: "var(--quiet)" },
-  { name: "cancelled", color: "var(--line-strong)" },
-];
 const REFRESH_MS = 5000;
 
 /** The first page: traffic, errors, latency, tokens; what waits, what is down, what changed. */
 export default function OverviewPage(): ReactNode {
   const range = useTimeRange({ standard: 60 });
   const minutes = range.minutes ?? 60;
-  const { data, error, mutate } = useData<Figures>(`/api/v1/overview?minutes=${minutes}`, { every: REFRESH_MS });
+  const only = useOnly();
+  const { data, error, mutate } = useData<Figures>(linkTo("/api/v1/overview", { minutes, ...only.values }), { every: REFRESH_MS });
   const { ready, isAway } = useConnection();
   const { data: first } = useData<{ calls: unknown[] }>(data?.total.calls === 0 ? "/api/v1/calls?limit=1" : null);
   const isEmpty = first?.calls.length === 0;
-  const toCalls: ToCalls = (filters) => linkTo("/calls", { range: minutes, ...filters });
+  const toCalls: ToCalls = (filters) => linkTo("/calls", { range: minutes, ...only.values, ...filters });
   if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
   if (data === undefined) return <Loading what="the overview" />;
   return (
@@ -77,20 +43,21 @@ export default function OverviewPage(): ReactNode {
       <header className="page-head overview-head">
         <h1>Overview</h1>
         <TimeRange time={range} withOwn={false} />
+        <Only filters={only} />
         <Live asOf={data.as_of} isAway={isAway || error !== undefined} />
       </header>
-      {data.of !== null && <p className="quiet">Calls of {inOneLine(data.of, 80)}. Figures of all calls need the scope admin.</p>}
+      {data.of !== null && !only.isAny && <p className="quiet">Calls of {inOneLine(data.of, 80)}. Figures of all calls need the scope admin.</p>}
       {!data.complete && (
         <p className="quiet" role="status">
           Older calls are still being counted; these figures are too low.
         </p>
       )}
-      {data.total.calls === 0 && isEmpty ? <FirstSteps ready={ready} /> : <Charts data={data} toCalls={toCalls} />}
+      {data.total.calls === 0 && isEmpty && !only.isAny ? <FirstSteps ready={ready} /> : <Charts data={data} toCalls={toCalls} of={only.values} />}
       <div className="overview-columns">
         <div className="stack">
           <Table title="By tool" rows={data.tools} of="tool" toCalls={toCalls} hrefOf={({ name }) => `/tools/${encodeURIComponent(name)}`} />
           <Table title="By source" rows={data.sources} of="source" toCalls={toCalls} hrefOf={({ name }) => `/sources/${encodeURIComponent(name)}`} />
-          <Table title="By key" rows={data.principals} of="principal" toCalls={toCalls} withTokens />
+          <Table title="By key" rows={data.principals} of="principal" toCalls={toCalls} withTokens hrefOf={({ name }) => placeOfPrincipal(name)} />
           <Table title="By agent" rows={data.agents} of="agent" toCalls={toCalls} withTokens hrefOf={({ name }) => `/agents/${encodeURIComponent(name)}`} />
         </div>
         <div className="stack">
@@ -101,6 +68,42 @@ export default function OverviewPage(): ReactNode {
       </div>
     </div>
   );
+}
+
+const ONE_OF = ["source", "principal", "agent", "tool"] as const;
+
+/** Figures are kept of one name at a time, so a choice replaces the one before. */
+function useOnly(): Filters<(typeof ONE_OF)[number]> {
+  const filters = useFilters(ONE_OF);
+  const none = Object.fromEntries(ONE_OF.map((name) => [name, ""]));
+  return { ...filters, set: (changes, options) => filters.set({ ...none, ...changes }, options) };
+}
+
+/** Of which source or whose calls the figures are; administrators only, who see everybody's. */
+function Only({ filters }: { filters: Filters<(typeof ONE_OF)[number]> }): ReactNode {
+  const isAdmin = useMay("admin");
+  const { data: hour } = useData<Figures>(isAdmin ? "/api/v1/overview?minutes=60" : null, { every: 30_000 });
+  const { ready } = useConnection();
+  if (!isAdmin) return null;
+  const names = (of: readonly { name: string }[] | undefined): string[] => [...new Set((of ?? []).map(({ name }) => name).filter((name) => !name.startsWith("(")))].sort();
+  return (
+    <span className="filters">
+      <Choose name="source" label="Source" any="All sources" options={names(ready?.sources).map((name) => [name, inOneLine(name, 60)] as const)} filters={filters} />
+      <Choose name="principal" label="Key or person" any="All keys" options={names(hour?.principals).map((name) => [name, inOneLine(name, 60)] as const)} filters={filters} />
+      {(["agent", "tool"] as const).map((of) => filters.values[of] !== "" && <span key={of}>of {of} {inOneLine(filters.values[of], 60)}</span>)}
+      {filters.isAny && (
+        <button type="button" className="plain" onClick={filters.clear}>
+          All calls
+        </button>
+      )}
+    </span>
+  );
+}
+
+/** Agents and people have pages of their own, everybody else is a key. */
+function placeOfPrincipal(name: string): string {
+  if (name.startsWith("agent:")) return `/agents/${encodeURIComponent(name.slice("agent:".length))}`;
+  return name.startsWith("user:") ? "/access/people" : `/access/keys/${encodeURIComponent(name)}`;
 }
 
 /** Where the calls behind a number are. */
@@ -158,13 +161,13 @@ function FirstSteps({ ready }: { ready: Readiness | undefined }): ReactNode {
   );
 }
 
-function Charts({ data, toCalls }: { data: Figures; toCalls: ToCalls }): ReactNode {
+function Charts({ data, toCalls, of }: { data: Figures; toCalls: ToCalls; of: Record<string, string> }): ReactNode {
   const { total, series } = data;
   const perMinute = data.step_seconds / 60;
   const times = series.map(({ at }) => at);
   const pick = (place: number): void => {
     const since = Date.parse(times[place]!);
-    go(linkTo("/calls", { since: new Date(since).toISOString(), until: new Date(since + data.step_seconds * 1000).toISOString() }));
+    go(linkTo("/calls", { ...of, since: new Date(since).toISOString(), until: new Date(since + data.step_seconds * 1000).toISOString() }));
   };
   const bands = BANDS.filter(({ name }) => (total.outcomes[name] ?? 0) > 0);
   return (
@@ -376,20 +379,40 @@ function Down({ ready }: { ready: Readiness | undefined }): ReactNode {
   );
 }
 
-/** The last entries of the audit log, for administrators. */
+/** What is in the audit log without anything being another afterwards. */
+const NO_CHANGE = /^(call|login)\./;
+/** Where what was changed is. */
+const PLACES: Record<string, (name: string) => string> = {
+  source: (name) => `/sources/${encodeURIComponent(name)}`,
+  key: (name) => `/access/keys/${encodeURIComponent(name)}`,
+  group: (name) => `/access/groups/${encodeURIComponent(name)}`,
+  model: (name) => `/settings/models/${encodeURIComponent(name)}`,
+  tool: (name) => `/tools/${encodeURIComponent(name)}`,
+  definition: (name) => `/tools/${encodeURIComponent(name)}`,
+  config: () => "/settings/config",
+  user: () => "/access/people",
+};
+
+/** The last changes that the audit log has, for administrators. */
 function Changed(): ReactNode {
   const isAdmin = useMay("admin");
-  const { data, error } = useData<{ audit: AuditEntry[] }>(isAdmin ? "/api/v1/audit?limit=10" : null, { every: REFRESH_MS });
+  const { data, error } = useData<{ audit: AuditEntry[] }>(isAdmin ? "/api/v1/audit?limit=100" : null, { every: REFRESH_MS });
   if (!isAdmin) return null;
+  const changes = (data?.audit ?? []).filter(({ action }) => !NO_CHANGE.test(action)).slice(0, 10);
   return (
     <section aria-labelledby="changed-title">
-      <h2 id="changed-title">Changed</h2>
+      <h2 id="changed-title">
+        Changed{" "}
+        <Link className="aside" href="/access/audit">
+          Audit log
+        </Link>
+      </h2>
       {error !== undefined && data === undefined && <p className="fault">{error.message}</p>}
       <ul className="list">
-        {data?.audit.map((entry) => (
+        {changes.map((entry) => (
           <li key={entry.id} className="run-line changed-line">
             <span className="one-line">
-              {entry.action.replace(/[._]/g, " ")} <strong>{inOneLine(entry.subject, 60)}</strong> <span className="quiet">by {inOneLine(entry.actor, 60)}</span>
+              {entry.action.replace(/[._]/g, " ")} <Subject entry={entry} /> <span className="quiet">by {inOneLine(entry.actor, 60)}</span>
             </span>
             <Moment at={entry.at} isAgo />
           </li>
@@ -399,9 +422,9 @@ function Changed(): ReactNode {
   );
 }
 
-function percent(share: number | null): string {
-  if (share === null) return "–";
-  return `${(share * 100).toLocaleString(undefined, { maximumFractionDigits: share < 0.1 ? 1 : 0 })} %`;
+function Subject({ entry: { action, subject } }: { entry: AuditEntry }): ReactNode {
+  const place = PLACES[action.split(".", 1)[0]!];
+  return place === undefined ? <strong>{inOneLine(subject, 60)}</strong> : <Link href={place(subject)}>{inOneLine(subject, 60)}</Link>;
 }
 
 function time(milliseconds: number | null): string {

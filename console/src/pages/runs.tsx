@@ -24,6 +24,7 @@ import { answerOf, callsOf, costOf, KINDS, lastedMs, promptOf, STATES, titleOf, 
 import { Waterfall } from "../runs/waterfall";
 import { inOneLine, safeText } from "../safe-text";
 import { took, useNow } from "../time";
+import "../style/fields.css";
 import "../style/runs.css";
 
 const REFRESH_MS = 5000;
@@ -35,15 +36,31 @@ export default function RunsPage({ id }: { id?: string | undefined }): ReactNode
 }
 
 const COLUMNS: Column<RunRecord>[] = [
-  { id: "what", name: "Run", width: "minmax(150px, 2fr)", cell: (run) => <span className="one-line">{inOneLine(titleOf(run), 80)}</span> },
+  {
+    id: "what",
+    name: "Run",
+    width: "minmax(140px, 2fr)",
+    cell: (run) => (
+      <span className="name-and-says">
+        <span className="one-line">{inOneLine(titleOf(run), 80)}</span>
+        <span className="one-line quiet narrow-only">{aboutOf(run)}</span>
+      </span>
+    ),
+  },
   { id: "status", name: "Status", width: "132px", cell: (run) => <RunStatus run={run} /> },
-  { id: "said", name: "Came to", width: "minmax(160px, 3fr)", isWide: true, cell: (run) => <span className="one-line quiet">{inOneLine(run.reason ?? run.summary ?? "", 160)}</span> },
+  { id: "said", name: "About", width: "minmax(160px, 6fr)", isWide: true, cell: (run) => <span className={run.reason === null ? "one-line quiet" : "one-line fault"}>{aboutOf(run)}</span> },
+  { id: "by", name: "By", isWide: true, cell: (run) => <span className="one-line">{run.agentEntityId === null ? inOneLine(run.principal ?? "", 60) : ""}</span> },
   { id: "model", name: "Model", isWide: true, cell: (run) => <span className="one-line">{inOneLine(run.model ?? "", 40)}</span> },
   { id: "tokens", name: "Tokens", isNumber: true, isWide: true, width: "88px", cell: (run) => (run.inputTokens === null ? "" : ((run.inputTokens ?? 0) + (run.outputTokens ?? 0)).toLocaleString()) },
   { id: "cost", name: "Cost", isNumber: true, isWide: true, width: "72px", cell: (run) => costOf(run.cost) },
   { id: "took", name: "Took", isNumber: true, isWide: true, width: "88px", cell: (run) => <Duration ms={run.finishedAt === null ? null : lastedMs(run, 0)} /> },
-  { id: "at", name: "Began", isNumber: true, width: "112px", cell: (run) => <Moment at={run.createdAt} /> },
+  { id: "at", name: "Began", isNumber: true, width: "112px", cell: (run) => <Moment at={run.createdAt} isExact /> },
 ];
+
+/** What tells a run from the next: why it failed, what it came to, or what it was asked. */
+function aboutOf(run: RunRecord): string {
+  return inOneLine(run.reason ?? run.summary ?? run.asked ?? "", 160);
+}
 
 function RunStatus({ run }: { run: RunRecord }): ReactNode {
   return (
@@ -137,7 +154,7 @@ function Head({ run, path, onChange }: { run: WholeRun; path: string; onChange: 
           ["Agent", run.agentEntityId === null ? null : <Link href={`/agents/${encodeURIComponent(run.agentEntityId)}`}>{safeText(run.agentEntityId, 80)}</Link>],
           ["In the name of", run.principal === null ? null : safeText(run.principal, 80)],
           ["Model", run.model === null ? null : safeText(run.model, 80)],
-          ["Began", <Moment at={run.createdAt} />],
+          ["Began", <Moment at={run.createdAt} isExact />],
           ["Took", run.finishedAt === null ? `${took(lastedMs(run, now))} so far` : took(lastedMs(run, now))],
           ["Model time", run.modelMs === null ? null : took(run.modelMs)],
           ["Tokens", tokensOf(run)],
@@ -230,6 +247,7 @@ function Others({ run }: { run: WholeRun }): ReactNode {
                 <Badge tone={toneOfRun(other.status)}>{safeText(other.status, 40)}</Badge>
                 <Moment at={other.createdAt} />
               </span>
+              <span className="quiet one-line">{inOneLine(other.summary ?? other.asked ?? "", 160)}</span>
             </Link>
           </li>
         ))}
@@ -252,7 +270,7 @@ function Whole({ run }: { run: WholeRun }): ReactNode {
         ))}
         {run.calls.map((call) => (
           <li key={call.id} id={call.id}>
-            <CallLinks id={call.id} childRun={call.child_run} />
+            <ProgramLink childRun={call.child_run} />
             <CallCard call={shownRecord(call)} />
           </li>
         ))}
@@ -299,7 +317,7 @@ function StepView({ step }: { step: Step }): ReactNode {
       {step.log !== undefined && step.log !== "" && <Code label="Printed" text={step.log} />}
       {step.calls.map((call) => (
         <div key={call.id} id={call.id}>
-          <CallLinks id={call.id} childRun={call.child_run} />
+          <ProgramLink childRun={call.child_run} />
           <CallCard call={shownRecord(call)} />
         </div>
       ))}
@@ -307,11 +325,11 @@ function StepView({ step }: { step: Step }): ReactNode {
   );
 }
 
-function CallLinks({ id, childRun }: { id: string; childRun: string | null }): ReactNode {
+function ProgramLink({ childRun }: { childRun: string | null }): ReactNode {
+  if (childRun === null) return null;
   return (
     <p className="call-links quiet">
-      <Link href={`/calls/${encodeURIComponent(id)}`}>Call</Link>
-      {childRun !== null && <Link href={`/runs/${encodeURIComponent(childRun)}`}>Its program</Link>}
+      <Link href={`/runs/${encodeURIComponent(childRun)}`}>The program that it ran</Link>
     </p>
   );
 }

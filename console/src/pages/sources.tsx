@@ -65,7 +65,7 @@ const COLUMNS: Column<Row>[] = [
     ),
   },
   { id: "tools", name: "Tools", width: "56px", isNumber: true, sortBy: ({ tools }) => tools.length, cell: ({ tools }) => tools.length.toLocaleString() },
-  { id: "others", name: "Also", width: "minmax(72px, 1fr)", isWide: true, sortBy: ({ resources, prompts }) => resources + prompts.length, cell: (source) => <span className="quiet">{others(source)}</span> },
+  { id: "others", name: "Also", width: "minmax(136px, 1fr)", isWide: true, sortBy: ({ resources, prompts }) => resources + prompts.length, cell: (source) => <span className="quiet one-line">{others(source)}</span> },
   { id: "listed", name: "Last listing", width: "88px", isNumber: true, isWide: true, sortBy: ({ listed_at }) => listed_at ?? "", cell: ({ listed_at }) => <Moment at={listed_at} /> },
   { id: "reconnects", name: "Reconnects", width: "88px", isNumber: true, isWide: true, sortBy: ({ reconnects }) => reconnects, cell: ({ reconnects }) => reconnects.toLocaleString() },
 ];
@@ -82,7 +82,7 @@ function AllSources(): ReactNode {
   }));
   const { q, state } = filters.values;
   useActions([{ name: "Add a source", key: "n", run: () => go(linkTo("/sources", { add: "url" })) }]);
-  const found = shown?.filter((source) => fits(source, q) && (state === "" || source.status === state || (state === "quarantined" && source.held > 0)));
+  const found = shown?.sort((one, other) => rank(one) - rank(other) || one.name.localeCompare(other.name)).filter((source) => fits(source, q) && (state === "" || source.status === state || (state === "quarantined" && source.held > 0)));
   return (
     <div className="page">
       <header className="page-head">
@@ -115,6 +115,12 @@ function AllSources(): ReactNode {
       />
     </div>
   );
+}
+
+/** What needs somebody comes first, the gateway's own kinds last. */
+function rank({ status, held, origin }: Row): number {
+  if (status !== "up" || held > 0) return 0;
+  return origin === "builtin" ? 2 : 1;
 }
 
 /** What it offers besides tools. */

@@ -3,14 +3,16 @@ import { Link } from "wouter";
 import { useSpace, type ActiveAgent } from "@jackfield/react";
 import { SpaceVoice } from "../apps/known";
 import { connection, useConnection } from "../connection";
-import { client, useData, type SpaceRecord } from "../data";
+import { client, useData, type ListedSpace, type SpaceRecord } from "../data";
 import { useMay } from "../identity";
 import { Composer } from "../parts/composer";
 import { Messages } from "../parts/messages";
-import { Empty, Fault, Loading } from "../parts/states";
+import { Moment } from "../parts/moment";
+import { Empty, Fault } from "../parts/states";
+import { DataTable, type Column } from "../parts/table";
 import { toast } from "../parts/toast";
-import { counted, safeText } from "../safe-text";
-import { clock } from "../time";
+import { counted, inOneLine, safeText } from "../safe-text";
+import "../style/fields.css";
 import "../style/spaces.css";
 
 /** All spaces, or one with its messages. */
@@ -18,35 +20,64 @@ export default function SpacesPage({ id }: { id?: string | undefined }): ReactNo
   return id === undefined ? <All /> : <SpacePage key={id} id={id} />;
 }
 
+const COLUMNS: Column<ListedSpace>[] = [
+  {
+    id: "name",
+    name: "Space",
+    width: "minmax(140px, 1fr)",
+    sortBy: ({ name }) => name,
+    cell: (space) => {
+      const { id, name, description } = space;
+      return (
+        <span className="name-and-says">
+          <strong className="one-line">{safeText(name, 100)}</strong>
+          {(description !== "" || id !== name) && <span className="quiet one-line">{inOneLine(description, 200) || inOneLine(id, 80)}</span>}
+          <span className="quiet one-line narrow-only">{saidLast(space)}</span>
+        </span>
+      );
+    },
+  },
+  {
+    id: "said",
+    name: "Last message",
+    width: "minmax(120px, 3fr)",
+    isWide: true,
+    cell: (space) => <span className="quiet one-line">{saidLast(space)}</span>,
+  },
+  { id: "members", name: "Members", width: "80px", isNumber: true, isWide: true, sortBy: ({ members }) => members, cell: ({ members }) => members.toLocaleString() },
+  { id: "at", name: "Last activity", width: "112px", isNumber: true, sortBy: activityOf, cell: (space) => <Moment at={activityOf(space)} /> },
+];
+
+function saidLast({ lastMessage }: ListedSpace): string {
+  return lastMessage === null ? "no messages yet" : `${inOneLine(lastMessage.senderName, 60)}: ${inOneLine(lastMessage.content, 200)}`;
+}
+
+function activityOf({ lastMessage, updatedAt }: ListedSpace): string {
+  return lastMessage?.createdAt ?? updatedAt;
+}
+
 function All(): ReactNode {
-  const { data, error, mutate } = useData<{ spaces: SpaceRecord[] }>("/api/spaces", { every: 10_000 });
+  const { data, error, mutate } = useData<{ spaces: ListedSpace[] }>("/api/spaces", { every: 10_000 });
   const canMake = useMay("admin");
-  if (error !== undefined && data === undefined) return <Fault error={error} onRetry={() => void mutate()} />;
-  if (data === undefined) return <Loading what="spaces" />;
   return (
     <div className="page">
       <h1>Spaces</h1>
-      {data.spaces.length === 0 && (
-        <Empty title="No spaces yet">
-          Add one to an agent in the config, <code>spaces = ["lobby"]</code>
-          {canMake && ", or create one here"}.
-        </Empty>
-      )}
-      <ul className="list">
-        {data.spaces.map((space) => (
-          <li key={space.id}>
-            <Link href={`/spaces/${encodeURIComponent(space.id)}`}>
-              <span className="run-line">
-                <strong className="one-line">{safeText(space.name, 100)}</strong>
-                <time className="quiet" dateTime={space.updatedAt}>
-                  {clock(space.updatedAt)}
-                </time>
-              </span>
-              <span className="quiet one-line">{safeText(space.description, 200) || subtitle(space)}</span>
-            </Link>
-          </li>
-        ))}
-      </ul>
+      <DataTable
+        label="Spaces"
+        columns={COLUMNS}
+        rows={data?.spaces}
+        rowKey={({ id }) => id}
+        hrefOf={({ id }) => `/spaces/${encodeURIComponent(id)}`}
+        sort="-at"
+        error={error}
+        onRetry={() => void mutate()}
+        empty={
+          <Empty title="No spaces yet">
+            Add one to an agent in the config, <code>spaces = ["lobby"]</code>
+            {canMake && ", or create one here"}.
+          </Empty>
+        }
+      />
       {canMake && <NewSpace onMade={() => void mutate()} />}
     </div>
   );
@@ -76,11 +107,6 @@ function NewSpace({ onMade }: { onMade: () => void }): ReactNode {
   );
 }
 
-function subtitle(space: SpaceRecord): string {
-  if (space.lastSeq === 0) return "no messages yet";
-  return space.id === space.name ? "" : space.id;
-}
-
 function SpacePage({ id }: { id: string }): ReactNode {
   const space = useSpace(id);
   const path = `/api/spaces/${encodeURIComponent(id)}`;
@@ -94,6 +120,9 @@ function SpacePage({ id }: { id: string }): ReactNode {
   return (
     <div className="space">
       <header className="space-head">
+        <nav aria-label="Breadcrumb">
+          <Link href="/spaces">Spaces</Link>
+        </nav>
         <h1 className="one-line">{safeText(data?.space.name ?? id, 100)}</h1>
         <p aria-live="polite" className="thinking one-line">
           {thinking.length > 0 && `${thinking.join(", ")} ${thinking.length === 1 ? "is" : "are"} thinking …`}

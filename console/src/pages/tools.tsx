@@ -2,12 +2,15 @@ import { lazy, Suspense, useDeferredValue, useMemo, useState, type ReactNode } f
 import { Link } from "wouter";
 import { VList } from "virtua";
 import { linkTo, useFilters } from "../address";
+import { useConnection } from "../connection";
 import { client, useData, useFoundTools, type CallRecord, type ToolDefinition } from "../data";
+import { Badge } from "../parts/badge";
 import { CallCard, shownRecord } from "../parts/call-card";
 import { Code, Diff, Json } from "../parts/code";
 import { Facts } from "../parts/facts";
 import { Choose, FilterBar, Search } from "../parts/filters";
 import { Empty, Fault, Section, Skeleton } from "../parts/states";
+import { Traffic } from "../parts/traffic";
 import { useMay } from "../identity";
 import { counted, inOneLine, safeText } from "../safe-text";
 import { clock } from "../time";
@@ -54,17 +57,29 @@ export default function ToolsPage({ name }: { name?: string | undefined }): Reac
   return <Catalog tools={data.tools} />;
 }
 
-type Row = { heading: string; count: number } | EffectiveTool;
+/** A tool that its source offers, and nobody is offered. */
+interface Held {
+  held: string;
+  source: string;
+}
+
+type Row = { heading: string; count: number } | Held | EffectiveTool;
 
 function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
   const filters = useFilters(["q", "source", "category"]);
   const { q, source, category } = filters.values;
   const wanted = useDeferredValue(q.trim().toLowerCase());
   const found = useFoundTools(wanted);
-  const rows = useMemo(
+  const { ready } = useConnection();
+  const held = (ready?.sources ?? [])
+    .filter((one) => source === "" || one.name === source)
+    .flatMap((one) => (one.held ?? []).map((name): Held => ({ held: name, source: one.name })))
+    .filter((one) => category === "" && one.held.toLowerCase().includes(wanted));
+  const offered = useMemo(
     () => grouped(tools.filter(({ tool }) => (source === "" || tool.source === source) && (category === "" || tool.category === category) && (fits(tool, wanted) || found.has(tool.name)))),
     [tools, source, category, wanted, found],
   );
+  const rows: Row[] = held.length === 0 ? offered : [{ heading: "Quarantined", count: held.length }, ...held, ...offered];
   const categories = named(tools.map(({ tool }) => tool.category));
   return (
     <div className="page tall">
@@ -75,7 +90,7 @@ function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
           <Choose name="source" label="Source" any="All sources" options={named(tools.map(({ tool }) => tool.source))} filters={filters} />
           {categories.length > 0 && <Choose name="category" label="Category" any="All categories" options={categories} filters={filters} />}
         </FilterBar>
-        <span className="quiet">{counted(rows.filter((row) => "tool" in row).length, "tool")}</span>
+        <span className="quiet">{[counted(rows.filter((row) => "tool" in row).length, "tool"), ...(held.length > 0 ? [`${held.length} quarantined`] : [])].join(", ")}</span>
       </header>
       {tools.length === 0 && (
         <Empty title="No tools yet">
@@ -85,7 +100,7 @@ function Catalog({ tools }: { tools: EffectiveTool[] }): ReactNode {
       {tools.length > 0 && rows.length === 0 && <Empty title={q === "" ? "No tool matches these filters" : `No tools match “${safeText(q, 60)}”`} />}
       {rows.length > 0 && (
         <VList className="vlist" data={rows} tabIndex={0} role="region" aria-label="Tools">
-          {(row) => ("heading" in row ? <Heading key={`of ${row.heading}`} {...row} /> : <ToolRow key={row.tool.name} one={row} />)}
+          {(row) => ("heading" in row ? <Heading key={`of ${row.heading}`} {...row} /> : "held" in row ? <HeldRow key={`held ${row.held}`} one={row} /> : <ToolRow key={row.tool.name} one={row} />)}
         </VList>
       )}
     </div>
@@ -117,6 +132,20 @@ function Heading({ heading, count }: { heading: string; count: number }): ReactN
     <h2 className="group">
       {safeText(heading, 60)} <span className="quiet">{count}</span>
     </h2>
+  );
+}
+
+function HeldRow({ one: { held, source } }: { one: Held }): ReactNode {
+  return (
+    <div className="row">
+      <Link href={`/tools/${encodeURIComponent(held)}`}>
+        <code className="one-line">{safeText(held, 80)}</code>
+        <span className="quiet one-line">of {inOneLine(source, 60)}: not offered until its changed definition is accepted</span>
+        <span className="marks">
+          <Badge tone="wait">quarantined</Badge>
+        </span>
+      </Link>
+    </div>
   );
 }
 
@@ -188,11 +217,12 @@ function About({ one, onChanged }: { one: EffectiveTool; onChanged: () => void }
         facts={[
           ["Source", <Link href={`/sources/${encodeURIComponent(tool.source)}`}>{safeText(tool.source, 60)}</Link>],
           ["Category", tool.category === null ? null : safeText(tool.category, 60)],
-          ["Version", <code title={tool.version}>version {tool.version.slice(0, 8)}</code>],
+          ["Version", <code title={tool.version}>{tool.version.slice(0, 8)}</code>],
           ["Approval", one.requires_approval ? "needs approval" : null],
           ["State", offBy(one)],
         ]}
       />
+      <Traffic of="tool" name={tool.name} />
       {canCall && (
         <Section title="For you">
           <Preferences one={one} onChanged={onChanged} />

@@ -4,6 +4,7 @@ import { useData, type CallRecord } from "../data";
 import { useMay } from "../identity";
 import { BulkDialog, BulkOutcome, canDecide, type Outcomes, type Verdict } from "../parts/bulk";
 import { CallCard, shownRecord } from "../parts/call-card";
+import { Moment } from "../parts/moment";
 import { Phone } from "../parts/phone";
 import { Empty, Fault, Loading } from "../parts/states";
 import { safeText } from "../safe-text";
@@ -104,7 +105,7 @@ function Waiting({ call }: { call: CallRecord }): ReactNode {
   return (
     <>
       <p className="quiet asked-by">
-        Requested by {safeText(call.agent ?? call.principal, 80)}
+        Requested by {safeText(call.agent ?? call.principal, 80)} <Moment at={call.created_at} isAgo /> ago
         {call.space_id !== null && (
           <>
             {" in "}

@@ -6,6 +6,7 @@ import { useMay } from "../identity";
 import { clock, left, took, useNow } from "../time";
 import { isMine, untilOf, useWaiting } from "../waiting-list";
 import { ApprovalForm } from "./approval";
+import { Moment } from "./moment";
 import { LoginForm, type MissingLogin } from "./login";
 import { Tree } from "./tree";
 import { safeText } from "../safe-text";
@@ -18,6 +19,8 @@ export interface ShownCall extends ToolCallData {
   login?: MissingLogin;
   tookMs?: number | null;
   until?: string | null;
+  /** When it was asked for. */
+  at?: string;
   by?: string | null;
   decided?: Decided;
   /** The word for how it ended, where that is not just "failed". */
@@ -152,8 +155,17 @@ function waitingFor(call: ShownCall, canAnswer: boolean): string {
 function Time({ call }: { call: ShownCall }): ReactNode {
   const isCounting = call.status === "requires_action" && typeof call.until === "string";
   const now = useNow(isCounting);
-  if (isCounting) return <span className="quiet">{left(call.until!, now)}</span>;
-  return typeof call.tookMs === "number" ? <span className="quiet">{took(call.tookMs)}</span> : null;
+  if (isCounting) return <span className="quiet">{left(call.until!, now)} left</span>;
+  return (
+    <>
+      {call.at !== undefined && (
+        <span className="quiet card-at">
+          <Moment at={call.at} isExact />
+        </span>
+      )}
+      {typeof call.tookMs === "number" && <span className="quiet">{took(call.tookMs)}</span>}
+    </>
+  );
 }
 
 const STATES: Record<string, ToolCallData["status"]> = {
@@ -178,6 +190,7 @@ export function shownRecord(record: CallRecord): ShownCall {
     ...waitOf(record),
     tookMs: record.execution_time_ms,
     until: untilOf(record),
+    at: record.created_at,
     by: record.agent ?? record.principal,
   };
   if (record.error !== null) shown.error = record.error.message;

@@ -1,6 +1,7 @@
-import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { VList, type VListHandle } from "virtua";
 import { toolCallOf, type InFlight, type Space, type SpaceMessage } from "@jackfield/react";
+import { KeepInList } from "../apps/known";
 import { CallCard } from "./call-card";
 import { MessageText, MessageTools } from "./message-tools";
 import { Empty } from "./states";
@@ -13,6 +14,8 @@ type Row = { key: string; message: SpaceMessage; isNext: boolean } | { key: stri
 const NEAR_END = 40;
 const NEAR_START = 600;
 const ONE_TURN_MS = 5 * 60_000;
+/** Apps that go on while they are out of view, the last ones seen. */
+const MOST_KEPT = 10;
 
 /** The messages, newest at the bottom. The scroll position is kept when new ones arrive. */
 export function Messages({ space }: { space: Space }): ReactNode {
@@ -40,6 +43,7 @@ export function Messages({ space }: { space: Space }): ReactNode {
     else setHasNew(true);
   }, [last]);
   useStickyEnd(frame, isAtEnd, toEnd, rows.length > 0);
+  const { keep, keptRows } = useKept(rows);
 
   const onScroll = (now: number): void => {
     const at = list.current;
@@ -67,18 +71,31 @@ export function Messages({ space }: { space: Space }): ReactNode {
     );
   }
   return (
-    <div className="messages" ref={frame}>
-      <VList ref={list} data={rows} shift={isLonger} onScroll={onScroll} className="vlist" tabIndex={0} role="region" aria-label="Messages">
-        {(row) => ("message" in row ? <MessageRow key={row.key} message={row.message} isNext={row.isNext} /> : <FlyingRow key={row.key} flying={row.flying} name={row.name} />)}
-      </VList>
-      {hasNew && (
-        <button type="button" className="new-messages" onClick={goToEnd}>
-          New messages ↓
-        </button>
-      )}
-      <Arrivals space={space} />
-    </div>
+    <KeepInList value={keep}>
+      <div className="messages" ref={frame}>
+        <VList ref={list} data={rows} keepMounted={keptRows} shift={isLonger} onScroll={onScroll} className="vlist" tabIndex={0} role="region" aria-label="Messages">
+          {(row) => ("message" in row ? <MessageRow key={row.key} message={row.message} isNext={row.isNext} /> : <FlyingRow key={row.key} flying={row.flying} name={row.name} />)}
+        </VList>
+        {hasNew && (
+          <button type="button" className="new-messages" onClick={goToEnd}>
+            New messages ↓
+          </button>
+        )}
+        <Arrivals space={space} />
+      </div>
+    </KeepInList>
   );
+}
+
+/** The rows whose apps are to stay, and how an app asks for it. */
+function useKept(rows: readonly Row[]): { keep: (callId: string) => void; keptRows: number[] } {
+  const [kept, setKept] = useState<readonly string[]>([]);
+  const keep = useCallback((callId: string) => setKept((now) => (now.includes(callId) ? now : [...now, callId].slice(-MOST_KEPT))), []);
+  const keptRows = useMemo(() => {
+    if (kept.length === 0) return [];
+    return rows.flatMap((row, place) => ("message" in row && kept.includes(toolCallOf(row.message)?.toolCallId ?? "") ? [place] : []));
+  }, [rows, kept]);
+  return { keep, keptRows };
 }
 
 function useRows({ messages, inFlight, active }: Space): Row[] {

@@ -19,6 +19,8 @@ const WORDS: Record<string, string> = {
   delivered: "Delivered",
   read: "Read",
 };
+/** What stands before the name of a step. */
+const BY: Record<string, string> = { offered: "to", started: "at" };
 const AT_LEAST_MS = 1;
 
 export function Timeline({ call }: { call: CallRecord }): ReactNode {
@@ -39,7 +41,7 @@ export function Timeline({ call }: { call: CallRecord }): ReactNode {
                 </time>
               )}
             </div>
-            {by !== null && <p>by {safeText(by, 200)}</p>}
+            {by !== null && <p>{`${BY[step] ?? "by"} ${safeText(by, 200)}`}</p>}
             {note !== null && <p className="quiet">{safeText(note, 300)}</p>}
             {passed !== null && passed >= AT_LEAST_MS && <p className="quiet">{took(passed)} later</p>}
           </li>

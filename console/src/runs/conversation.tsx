@@ -40,7 +40,13 @@ function SeenStepView({ seen: { step, before, sent, instructions, tools } }: { s
       <h2>
         Step {step.n} <span className="quiet">{[step.model ?? "", tokensOf(step), step.modelMs === null ? "" : took(step.modelMs)].filter(Boolean).join(" · ")}</span>
       </h2>
-      <Facts facts={[["Tools", tools.length === 0 ? "none" : safeText(tools.join(", "), 2_000)], ["Tool choice", messages?.toolChoice], ["Cost", costOf(step.cost)], ["Finish", step.finish], ["Retries", step.retries === 0 ? null : step.retries]]} />
+      <Facts facts={[["Tools", tools.length === 0 ? "none" : null], ["Tool choice", messages?.toolChoice], ["Cost", costOf(step.cost)], ["Finish", step.finish], ["Retries", step.retries === 0 ? null : step.retries]]} />
+      {tools.length > 0 && (
+        <details>
+          <summary className="quiet">{counted(tools.length, "tool")} shown to the model</summary>
+          <p className="text">{safeText(tools.join(", "), 20_000)}</p>
+        </details>
+      )}
       {instructions !== "" && <Message role="instructions" text={instructions} />}
       {earlier > 0 && <p className="quiet">It also knew {counted(earlier, "message")} of earlier runs.</p>}
       {before.length > 0 && !isWhole && (
@@ -50,10 +56,10 @@ function SeenStepView({ seen: { step, before, sent, instructions, tools } }: { s
           </button>
         </p>
       )}
-      {isWhole && before.map((item, place) => <ItemView key={`b${place}`} item={item} />)}
+      {isWhole && before.map((item, place) => <ItemView key={`b${place}`} item={item} of={nameOf(item, before)} />)}
       {(messages?.leftOut ?? 0) > 0 && <p className="quiet">{counted(messages!.leftOut, "older message")} of this step are not on record: there were too many.</p>}
       {sent.map((item, place) => (
-        <ItemView key={place} item={item} />
+        <ItemView key={place} item={item} of={nameOf(item, before)} />
       ))}
       <h3>It said</h3>
       {step.error !== null && <p className="fault">{safeText(step.error.message)}</p>}
@@ -65,8 +71,14 @@ function SeenStepView({ seen: { step, before, sent, instructions, tools } }: { s
   );
 }
 
-/** One item of a conversation. */
-export function ItemView({ item }: { item: Item }): ReactNode {
+/** The tool whose result an item is, by the call among what was said before. */
+function nameOf(item: Item, before: readonly Item[]): string | null {
+  const call = before.find((one) => one["call_id"] !== undefined && one["call_id"] === item["call_id"] && typeof one["name"] === "string");
+  return call === undefined ? null : String(call["name"]);
+}
+
+/** One item of a conversation; `of`: the tool whose result it is. */
+export function ItemView({ item, of = null }: { item: Item; of?: string | null }): ReactNode {
   if (typeof item["name"] === "string" && (item["arguments"] !== undefined || item["input"] !== undefined)) {
     return (
       <div className="seen-item call">
@@ -78,7 +90,7 @@ export function ItemView({ item }: { item: Item }): ReactNode {
   if (item["output"] !== undefined) {
     return (
       <div className="seen-item">
-        <Badge tone="none">result</Badge>
+        <Badge tone="none">result</Badge> {of !== null && <code>{safeText(of, 120)}</code>}
         <Tree value={parsed(item["output"])} />
       </div>
     );

@@ -11,6 +11,8 @@ export interface RunRecord {
   status: string;
   cycleNumber: number | null;
   summary: string | null;
+  /** The beginning of what a response was asked, or of a program. */
+  asked: string | null;
   reason: string | null;
   model: string | null;
   stepsTaken: number;

@@ -26,22 +26,23 @@ interface Lane {
 }
 
 const MOST = 300;
-const TICKS = 5;
+const MOST_TICKS = 8;
+const ROUND = [1, 2, 5];
 
 export function Waterfall({ run }: { run: WholeRun }): ReactNode {
   const now = useNow(run.finishedAt === null);
   const lanes = lanesOf(run, now);
   if (lanes.length === 0) return null;
   const start = Math.min(Date.parse(run.createdAt), ...lanes.flatMap((lane) => lane.bars.map((bar) => bar.from)));
-  const end = Math.max(run.finishedAt === null ? now : Date.parse(run.finishedAt), ...lanes.flatMap((lane) => lane.bars.map((bar) => bar.to)));
-  const whole = Math.max(end - start, 1);
+  const last = Math.max(run.finishedAt === null ? now : Date.parse(run.finishedAt), ...lanes.flatMap((lane) => lane.bars.map((bar) => bar.to)));
+  const whole = Math.max(last - start, 1);
   const percent = (moment: number): string => `${Math.min(100, Math.max(0, ((moment - start) / whole) * 100))}%`;
   return (
     <figure className="waterfall timeline" aria-label={`Timeline of ${counted(callsOf(run).length, "call")} in ${took(whole)}`}>
       <div className="waterfall-axis" aria-hidden="true">
-        {Array.from({ length: TICKS }, (_, place) => (
-          <span key={place} style={{ insetInlineStart: `${(place / (TICKS - 1)) * 100}%` }}>
-            {place === 0 ? "0" : took((whole * place) / (TICKS - 1))}
+        {ticksOf(whole).map((tick) => (
+          <span key={tick} className={tick / whole > 0.92 ? "at-end" : ""} style={{ insetInlineStart: `${(tick / whole) * 100}%` }}>
+            {tickWords(tick)}
           </span>
         ))}
       </div>
@@ -67,8 +68,40 @@ export function Waterfall({ run }: { run: WholeRun }): ReactNode {
   );
 }
 
+/** Round moments, at most as many as have room: every 200 ms, every 5 s, every 10 min. */
+export function ticksOf(whole: number): number[] {
+  const seconds = [1, 10, 100, 1_000].flatMap((unit) => ROUND.map((times) => unit * times));
+  const hours = [3_600_000, 36_000_000, 360_000_000, 3_600_000_000].flatMap((unit) => ROUND.map((times) => unit * times));
+  const steps = [...seconds, ...[10, 15, 30, 60, 120, 300, 600, 900, 1_800].map((each) => each * 1000), ...hours];
+  const step = steps.find((one) => whole / one < MOST_TICKS) ?? steps.at(-1)!;
+  return Array.from({ length: Math.min(Math.floor(whole / step), MOST_TICKS) + 1 }, (_, place) => place * step);
+}
+
+function tickWords(milliseconds: number): string {
+  if (milliseconds === 0) return "0";
+  if (milliseconds < 1000) return `${milliseconds} ms`;
+  if (milliseconds < 60_000) return `${milliseconds / 1000} s`;
+  if (milliseconds < 3_600_000) return milliseconds % 60_000 === 0 ? `${milliseconds / 60_000} min` : `${milliseconds / 1000} s`;
+  return milliseconds % 3_600_000 === 0 ? `${milliseconds / 3_600_000} h` : `${milliseconds / 60_000} min`;
+}
+
 export function lanesOf(run: WholeRun, now: number): Lane[] {
-  return [...run.steps.flatMap((step) => [...stepLane(step, now), ...step.calls.map((call) => callLane(call, now))]), ...run.calls.map((call) => callLane(call, now))];
+  return [
+    ...run.steps.flatMap((step) => [...stepLane(step, now), ...step.calls.map((call) => callLane(call, now))]),
+    ...run.calls.map((call) => callLane(call, now)),
+    ...askedLane(run, now),
+  ];
+}
+
+/** The step whose model is being asked: it is put on record when it has answered, so until then it is what runs after all that is. */
+function askedLane(run: WholeRun, now: number): Lane[] {
+  const calls = callsOf(run);
+  const isAsked = run.status === "running" && run.finishedAt === null && (run.kind === "cycle" || run.kind === "response");
+  if (!isAsked || calls.some((call) => call.finished_at === null && call.delivery !== "inbox")) return [];
+  const ends = [run.createdAt, ...run.steps.flatMap(({ answeredAt, recordedAt }) => [answeredAt, recordedAt]), ...calls.map((call) => call.finished_at)];
+  const from = Math.max(...ends.filter((end) => end != null).map((end) => Date.parse(end)));
+  const n = Math.max(0, ...run.steps.map((step) => step.n)) + 1;
+  return [{ key: "asked", target: "step-now", name: `step ${n}`, isCall: false, bars: [{ tone: "thinking-bar now", from, to: Math.max(now, from), what: "model, so far" }], lasted: `${took(now - from)} so far` }];
 }
 
 /** The time of the model, where it is known. */

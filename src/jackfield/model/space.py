@@ -51,6 +51,17 @@ class Space(Struct, frozen=True, kw_only=True):
     updated_at: int
 
 
+class LatestOfSpace(Struct, frozen=True, kw_only=True):
+    """What a list says of a space."""
+
+    members: int
+    sender_name: str | None
+    """Who said something last; None: nobody has said anything. The next two are of that message."""
+    content: str | None
+    """Its beginning."""
+    created_at: int | None
+
+
 class Member(Struct, frozen=True, kw_only=True):
     """Somebody who is in a space."""
 

@@ -28,8 +28,8 @@ VALUES (:span, :dimension, :start_at, :name, :source, :outcome, :calls, :duratio
 -- name: rollups_of_all
 SELECT * FROM rollups WHERE span = :span AND dimension = 'all' AND start_at >= :since AND start_at < :until
 
--- name: rollups_of_principal
-SELECT * FROM rollups WHERE span = :span AND dimension = 'principal' AND start_at >= :since AND start_at < :until
+-- name: rollups_of_name
+SELECT * FROM rollups WHERE span = :span AND dimension = :dimension AND start_at >= :since AND start_at < :until
     AND name = :name
 
 -- name: rollups_by_name

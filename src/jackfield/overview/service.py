@@ -63,7 +63,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     total: Tally
     points: list[Point]
     by_name: dict[str, list[Named]]
-    """By dimension, the busiest first; none where only one principal's calls are counted."""
+    """By dimension, the busiest first; none where only the calls of one name are counted."""
 
 
 class Overview:
@@ -78,13 +78,13 @@ class Overview:
             await self._store.write(partial(overview_tx.write_minute, minute))
             await asyncio.sleep(PAUSE_SECONDS)
 
-    async def summary(self, minutes: int, *, principal: str | None = None) -> Summary:
-        """The last `minutes`, which are a key of `STEPS_MS`; of one principal's calls, or of all."""
+    async def summary(self, minutes: int, *, only: overview_tx.One | None = None) -> Summary:
+        """The last `minutes`, which are a key of `STEPS_MS`; of all calls, or of those of one name."""
         step = STEPS_MS[minutes]
         now = await self._store.now_ms()
         aligned = HOUR_MS if minutes * MINUTE_MS >= FROM_WHOLE_HOURS_MS else step
         since = now // aligned * aligned - (minutes * MINUTE_MS - aligned)
-        script = partial(overview_tx.window, since, fine=step < HOUR_MS, principal=principal)
+        script = partial(overview_tx.window, since, fine=step < HOUR_MS, only=only)
         window = await self._store.read(script)
         return Summary(
             as_of=window.now,
@@ -93,7 +93,7 @@ class Overview:
             is_complete=window.is_complete,
             total=tally(window.series),
             points=_points(window.series, since=since, until=window.now, step=step),
-            by_name={} if principal is not None else _by_name(window.by_name),
+            by_name={} if only is not None else _by_name(window.by_name),
         )
 
 

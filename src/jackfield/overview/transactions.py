@@ -9,6 +9,7 @@ has written nothing. What is newer is read from the calls themselves.
 from msgspec import Struct
 
 from jackfield.overview.rollups import (
+    ALL,
     HOUR_MS,
     MINUTE_MS,
     Figures,
@@ -68,6 +69,13 @@ def write_minute(minute: Minute) -> Script[bool]:
     return True
 
 
+class One(Struct, frozen=True):
+    """One tool, source, principal or agent."""
+
+    dimension: str
+    name: str
+
+
 class Window(Struct, frozen=True, kw_only=True):
     """What ended within a time, folded or not."""
 
@@ -75,12 +83,12 @@ class Window(Struct, frozen=True, kw_only=True):
     is_complete: bool
     """False while a backlog is rolled up."""
     series: list[tuple[Key, Figures]]
-    """Of all calls or of one principal's, by minute or hour."""
+    """Of all calls or of those of one name, by minute or hour."""
     by_name: list[tuple[Key, Figures]]
-    """Of the dimensions with names; none for one principal."""
+    """Of the dimensions with names; none for one name."""
 
 
-def window(since: int, *, fine: bool, principal: str | None = None) -> Script[Window]:
+def window(since: int, *, fine: bool, only: One | None = None) -> Script[Window]:
     """What ended from `since` on. `since` is the start of a minute; of an hour, unless `fine` wants every minute."""
     progress = yield from one("rollup_progress")
     assert progress is not None
@@ -93,16 +101,16 @@ def window(since: int, *, fine: bool, principal: str | None = None) -> Script[Wi
     series: list[tuple[Key, Figures]] = []
     for span, first, end in [(MINUTE_MS, since, done)] if fine else parts:
         if first < end:
-            series += yield from _line(span, first, end, principal)
+            series += yield from _line(span, first, end, only)
     by_name: list[tuple[Key, Figures]] = []
-    for span, first, end in [] if principal is not None else parts:
+    for span, first, end in [] if only is not None else parts:
         if first < end:
             by_name += from_rows((yield "rollups_by_name", {"span": span, "since": first, "until": end}))
     fresh = yield from _ended(fresh_from, now + HOUR_MS)
-    wanted = ("all", "") if principal is None else ("principal", principal)
-    series += [(key, figures) for key, figures in fresh.items() if (key.dimension, key.name) == wanted]
-    if principal is None:
-        by_name += [(key, figures) for key, figures in fresh.items() if key.dimension != "all"]
+    wanted = One(ALL, "") if only is None else only
+    series += [(key, figures) for key, figures in fresh.items() if One(key.dimension, key.name) == wanted]
+    if only is None:
+        by_name += [(key, figures) for key, figures in fresh.items() if key.dimension != ALL]
     first_open = yield from one("first_end", since=max(done, since))
     ended = None if first_open is None else first_open["ended"]
     return Window(now=now, is_complete=ended is None or ended >= fresh_from, series=series, by_name=by_name)
@@ -120,11 +128,11 @@ def _ended(since: int, until: int) -> Script[Rollup]:
     return rolled_up(calls, runs)
 
 
-def _line(span: int, since: int, until: int, principal: str | None) -> Script[list[tuple[Key, Figures]]]:
+def _line(span: int, since: int, until: int, only: One | None) -> Script[list[tuple[Key, Figures]]]:
     values = {"span": span, "since": since, "until": until}
-    if principal is None:
+    if only is None:
         return from_rows((yield "rollups_of_all", values))
-    return from_rows((yield "rollups_of_principal", values | {"name": principal}))
+    return from_rows((yield "rollups_of_name", values | {"dimension": only.dimension, "name": only.name}))
 
 
 def _stored(span: int, since: int, until: int) -> Script[list[tuple[Key, Figures]]]:

@@ -20,6 +20,8 @@ AFTER_ALL = "g"
 """Behind every hexadecimal number."""
 WINDOW = 2_000
 """Runs of a kind that one look for a status goes through."""
+LONGEST_ASKED = 16_000
+"""Characters of what a run was given that a list reads."""
 CLOCKS_DIFFER_MS = 24 * 60 * 60 * 1000
 """By how much a gateway's clock, which is in ids, may differ from its database's."""
 
@@ -51,6 +53,8 @@ class RunRow(Struct, frozen=True, kw_only=True):
     output_tokens: int
     created_at: int
     finished_at: int | None
+    asked: str | None = None
+    """What a response or a program was given, as JSON; None: of another kind, or too long for a list."""
 
     @property
     def is_over(self) -> bool:
@@ -143,7 +147,7 @@ SELECT runs.id AS id, 'cycle' AS kind, 'agent:' || runs.agent AS principal, runs
         WHEN runs.stop_wanted = 1 THEN 'cancelled' ELSE 'failed' END AS status,
     runs.owner AS owner, runs.tries AS tries, runs.number AS number, runs.summary AS summary, runs.reason AS reason,
     CAST(NULL AS BIGINT) AS parked_at, runs.input_tokens AS input_tokens, runs.output_tokens AS output_tokens,
-    runs.created_at AS created_at, runs.finished_at AS finished_at
+    runs.created_at AS created_at, runs.finished_at AS finished_at, CAST(NULL AS TEXT) AS asked
 FROM runs WHERE runs.kind = 'cycle'
 """
 _PROGRAMS = f"""
@@ -154,7 +158,8 @@ SELECT runs.id AS id, 'program' AS kind, runs.principal AS principal,
         WHEN calls.status = 'cancelled' THEN 'cancelled' ELSE 'failed' END AS status,
     runs.owner AS owner, runs.tries AS tries, runs.number AS number, runs.summary AS summary, runs.reason AS reason,
     {_PARKED}, runs.input_tokens AS input_tokens, runs.output_tokens AS output_tokens,
-    runs.created_at AS created_at, runs.finished_at AS finished_at
+    runs.created_at AS created_at, runs.finished_at AS finished_at,
+    CASE WHEN length(calls.arguments) <= {LONGEST_ASKED} THEN calls.arguments END AS asked
 FROM runs LEFT JOIN calls ON calls.id = substr(runs.id, 6) WHERE runs.kind = 'program'
 """  # noqa: S608 - our own words
 _RESPONSES = f"""
@@ -166,7 +171,8 @@ SELECT responses.id AS id, 'response' AS kind, responses.principal AS principal,
     COALESCE(runs.owner, responses.owner) AS owner, runs.tries AS tries, runs.number AS number,
     runs.summary AS summary, runs.reason AS reason, {_PARKED},
     COALESCE(runs.input_tokens, 0) AS input_tokens, COALESCE(runs.output_tokens, 0) AS output_tokens,
-    responses.created_at AS created_at, responses.finished_at AS finished_at
+    responses.created_at AS created_at, responses.finished_at AS finished_at,
+    CASE WHEN length(responses.input) <= {LONGEST_ASKED} THEN responses.input END AS asked
 FROM responses LEFT JOIN runs ON runs.id = responses.id LEFT JOIN gateways ON gateways.id = responses.owner
 """  # noqa: S608 - our own words
 _SESSIONS = """
@@ -175,7 +181,8 @@ SELECT sessions.id AS id, 'session' AS kind, sessions.owner AS principal, sessio
         WHEN gateways.id IS NULL OR gateways.dead = 1 THEN 'interrupted' ELSE 'running' END AS status,
     sessions.gateway AS owner, CAST(NULL AS BIGINT) AS tries, CAST(NULL AS BIGINT) AS number,
     CAST(NULL AS TEXT) AS summary, CAST(NULL AS TEXT) AS reason, CAST(NULL AS BIGINT) AS parked_at,
-    0 AS input_tokens, 0 AS output_tokens, sessions.opened_at AS created_at, sessions.ended_at AS finished_at
+    0 AS input_tokens, 0 AS output_tokens, sessions.opened_at AS created_at, sessions.ended_at AS finished_at,
+    CAST(NULL AS TEXT) AS asked
 FROM sessions LEFT JOIN gateways ON gateways.id = sessions.gateway
 """
 _SOURCES: dict[RunKindName, str] = {

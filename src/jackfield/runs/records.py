@@ -6,6 +6,7 @@ Above: `api.py`. Below: what is on record of a run.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from jackfield.calls.records import CallRecord, call_record
@@ -16,6 +17,8 @@ from jackfield.runs.kinds import JournalStep, RunDetails, RunParent
 from jackfield.runs.listing import ListedRun, RunRow
 from jackfield.runs.model_steps import ModelStep, StepTotals
 
+LONGEST_BEGINNING = 300
+"""Characters of what a run was asked that a list shows."""
 FOR_SOMEBODY = frozenset({CallStatus.PENDING, CallStatus.PENDING_APPROVAL, CallStatus.PENDING_LOGIN})
 
 
@@ -35,6 +38,8 @@ class RunRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     status: str
     cycle_number: int | None = None
     summary: str | None = None
+    asked: str | None = None
+    """The beginning of what a response was asked last, or of a program's code."""
     reason: str | None = None
     """Why it failed."""
     model: str | None = None
@@ -272,6 +277,7 @@ def _head(run: RunRow, totals: StepTotals | None) -> dict[str, Any]:
         "status": run.status,
         "cycle_number": run.number if run.kind == "cycle" else None,
         "summary": run.summary,
+        "asked": _asked(run),
         "reason": run.reason,
         "model": None if totals is None else totals.model,
         "steps_taken": 0 if totals is None else totals.steps,
@@ -286,6 +292,25 @@ def _head(run: RunRow, totals: StepTotals | None) -> dict[str, Any]:
         "created_at": iso_time(run.created_at),
         "finished_at": None if run.finished_at is None else iso_time(run.finished_at),
     }
+
+
+def _asked(run: RunRow) -> str | None:
+    """What tells one run of a list from the next."""
+    if run.asked is None:
+        return None
+    given = msgspec.json.decode(run.asked)
+    if isinstance(given, Mapping):
+        texts = [given.get("code")]
+    else:
+        texts = [text for item in given if item.get("role") == "user" for text in _texts(item.get("content"))]
+    said = [text for text in texts if isinstance(text, str)]
+    return said[-1][:LONGEST_BEGINNING] if said else None
+
+
+def _texts(content: Any) -> list[Any]:
+    if not isinstance(content, list):
+        return [content]
+    return [part.get("text") for part in content if isinstance(part, Mapping)]
 
 
 def _awaited(run: RunRow, calls: Sequence[Call]) -> Sequence[Call]:

@@ -18,7 +18,8 @@ from jackfield.settings.variables import MASKED, variables_in
 Origin = Literal["file", "default", "environment", "command_line", "api"]
 
 _SECRET = re.compile(
-    r"key|secret|token|passw|auth|credential|cookie|private|bearer|signature|(?:^|[_-])(?:pwd|pass|pin|sig|dsn|jwt|pat)$",
+    r"key|secret|token|passw|auth|credential|cookie|private|bearer|signature|licen[cs]e"
+    r"|(?:^|[_-])(?:pwd|pass|pin|sig|dsn|jwt|pat)$",
     re.IGNORECASE,
 )
 _NOT_SECRET = frozenset(
@@ -39,13 +40,22 @@ _NOT_SECRET = frozenset(
 _RANDOM_NAMES = frozenset({"client_id"})
 _NAMED_BY_KIND = frozenset({"sources", "models", "tools"})
 """Tables whose parts have the keys of their kinds."""
-_SECRET_TABLES = frozenset({"headers", "env", "body", "options"})
+_SECRET_TABLES = frozenset({"headers", "env", "body", "options", "config", "query"})
+"""What is handed to somebody else's server or code, under keys that nobody here knows."""
 _OF_AUTH = frozenset({"type", "name", "place"})
 """What a source's `auth` says of how a secret is sent; the rest of the table is one."""
 _USER = re.compile(r"(?<=://)[^/@\s]*(?=@)")
 _QUERY = re.compile(r"(?<=[?&])([^=&#\s]+)=([^&#\s]*)")
-_OPTION = re.compile(r"-{1,2}[\w-]*(?:key|secret|token|passw|auth|credential)[\w-]*(=?)", re.IGNORECASE)
-_HOOK_PATH = re.compile(r"(?<=://)([^/\s]+)/\S+")
+_KEYS_OF_QUERIES = frozenset({"code"})
+"""What services besides call a key in an address."""
+_OPTION = re.compile(
+    r"-{1,2}(?:[\w-]*(?:key|secret|token|passw|auth|credential|licen[cs]e)[\w-]*|(?:[\w-]+-)?(?:pwd|pass|pin|pat|dsn))(=|(?![\w-]))",
+    re.IGNORECASE,
+)
+_HOOK_PATH = re.compile(
+    r"(?<=://)(hooks\.slack\.com|(?:[\w-]+\.)?discord(?:app)?\.com|[\w.-]*webhook\.office\.com)/\S+"
+)
+"""Addresses of chat services that are a secret as a whole: whoever has one may post."""
 _SCHEME = re.compile(r"\b(Bearer|Basic)(\s+)(?!\$\{)[\w.~+/=-]{8,}", re.IGNORECASE)
 _ASSIGNED = re.compile(
     r"\b([A-Z][A-Z0-9_]*=|(?:Authorization|Cookie|[\w]+-[\w-]+):[ \t]*)(?!Bearer|Basic|\[redacted)([^\s\"',;$/]+)"
@@ -218,15 +228,14 @@ def _without_credentials(text: str) -> str:
     """A text without the user of an address, and without what its query says where secrets are."""
 
     def query(found: re.Match[str]) -> str:
-        return found[0] if not _is_secret(found[1]) or variables_in(found[2]) else f"{found[1]}={MASKED}"
+        is_secret = _is_secret(found[1]) or found[1] in _KEYS_OF_QUERIES
+        return found[0] if not is_secret or variables_in(found[2]) else f"{found[1]}={MASKED}"
 
     def user(found: re.Match[str]) -> str:
         return found[0] if variables_in(found[0]) else MASKED
 
     cleaned = _QUERY.sub(query, _USER.sub(user, text))
-    if "hooks.slack.com" in cleaned and not variables_in(cleaned):
-        return _HOOK_PATH.sub(rf"\1/{MASKED}", cleaned)
-    return cleaned
+    return cleaned if variables_in(cleaned) else _HOOK_PATH.sub(rf"\1/{MASKED}", cleaned)
 
 
 def _without_likely_secrets(text: str) -> str:

@@ -39,6 +39,7 @@ from jackfield.spaces.records import (
     SpaceStreamQuery,
     Success,
     check_metadata,
+    listed_space,
     member_record,
     message_record,
     read_record,
@@ -80,7 +81,8 @@ class SpaceApi:
         else:
             shown = await store.read(space_tx.list_spaces)
         shown = [space for space in shown if request.principal.reaches_space(space.id)]
-        return json_response(SpaceList(spaces=[space_record(space) for space in shown]))
+        latest = await store.read(partial(space_tx.latest_of_spaces, [space.id for space in shown]))
+        return json_response(SpaceList(spaces=[listed_space(space, latest.get(space.id)) for space in shown]))
 
     async def create_space(self, request: Request) -> Response:
         """A new space."""

@@ -58,6 +58,15 @@ SELECT * FROM spaces WHERE id = :space_id
 -- name: all_spaces
 SELECT * FROM spaces ORDER BY id
 
+-- name: latest_of_spaces
+-- What a list of spaces says of each: how many are in it, and what was said last. By the indexes of both tables.
+SELECT spaces.id AS space_id,
+    (SELECT COUNT(*) FROM members WHERE members.space_id = spaces.id) AS members,
+    latest.sender_name AS sender_name, substr(latest.content, 1, 300) AS content, latest.created_at AS created_at
+FROM spaces LEFT JOIN space_messages AS latest ON latest.space_id = spaces.id AND latest.seq =
+    (SELECT MAX(seq) FROM space_messages WHERE space_messages.space_id = spaces.id)
+WHERE spaces.id IN (each_of(:ids))
+
 -- name: spaces_of
 SELECT spaces.* FROM members JOIN spaces ON spaces.id = members.space_id
 WHERE members.entity_id = :entity_id ORDER BY spaces.id

@@ -10,7 +10,17 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from jackfield.errors import BadRequest
 from jackfield.http.request import Name
-from jackfield.model.space import LONGEST_MESSAGE, EntityKind, Member, Role, SenderType, Space, SpaceMessage, SpaceRead
+from jackfield.model.space import (
+    LONGEST_MESSAGE,
+    EntityKind,
+    LatestOfSpace,
+    Member,
+    Role,
+    SenderType,
+    Space,
+    SpaceMessage,
+    SpaceRead,
+)
 from jackfield.model.text import Time, iso_time
 
 SpaceId = Annotated[
@@ -39,6 +49,22 @@ class SpaceRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     updated_at: Time
 
 
+class LatestMessage(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was said last in a space."""
+
+    sender_name: str
+    content: str
+    """The first 300 characters; of a visible call what it was shown as."""
+    created_at: Time
+
+
+class ListedSpace(SpaceRecord, frozen=True, kw_only=True, rename="camel"):
+    """A space in the list of all."""
+
+    members: int
+    last_message: LatestMessage | None
+
+
 class OneSpace(Struct, frozen=True, kw_only=True):
     """A space in its envelope."""
 
@@ -48,7 +74,7 @@ class OneSpace(Struct, frozen=True, kw_only=True):
 class SpaceList(Struct, frozen=True, kw_only=True):
     """Every space that the key may see."""
 
-    spaces: list[SpaceRecord]
+    spaces: list[ListedSpace]
 
 
 class SpaceBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -235,6 +261,20 @@ def space_record(space: Space) -> SpaceRecord:
         last_seq=space.last_seq,
         created_at=iso_time(space.created_at),
         updated_at=iso_time(space.updated_at),
+    )
+
+
+def listed_space(space: Space, latest: LatestOfSpace | None) -> ListedSpace:
+    record = space_record(space)
+    said = None
+    if latest is not None and latest.created_at is not None:
+        said = LatestMessage(
+            sender_name=latest.sender_name or "", content=latest.content or "", created_at=iso_time(latest.created_at)
+        )
+    return ListedSpace(
+        **{name: getattr(record, name) for name in SpaceRecord.__struct_fields__},
+        members=0 if latest is None else latest.members,
+        last_message=said,
     )
 
 

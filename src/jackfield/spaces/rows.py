@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from jackfield.model.call import Call, CallStatus
 from jackfield.model.space import (
+    LatestOfSpace,
     LiveStream,
     Member,
     Presence,
@@ -40,6 +41,15 @@ def space_from(row: Row) -> Space:
         last_seq=row["last_seq"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
+    )
+
+
+def latest_from(row: Row) -> LatestOfSpace:
+    return LatestOfSpace(
+        members=row["members"],
+        sender_name=row["sender_name"],
+        content=row["content"],
+        created_at=row["created_at"],
     )
 
 

@@ -7,7 +7,7 @@ commit: numbers become visible in their order. A script that may come to several
 Above: services of spaces, the transactions of calls and agents. Below: `rows.py`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +22,7 @@ from jackfield.model.space import (
     ROLES,
     SPACE_TOPIC,
     EntityKind,
+    LatestOfSpace,
     LiveStream,
     Member,
     Presence,
@@ -36,6 +37,7 @@ from jackfield.spaces.rows import (
     ShownCall,
     event_from,
     json_text,
+    latest_from,
     live_from,
     member_from,
     message_from,
@@ -90,6 +92,12 @@ def list_spaces(*, member: str | None = None) -> Script[list[Space]]:
         return (yield from spaces_of(member))
     rows = yield "all_spaces", {}
     return [space_from(row) for row in rows]
+
+
+def latest_of_spaces(space_ids: Sequence[str]) -> Script[dict[str, LatestOfSpace]]:
+    """By the space's id: how many are in it, and what was said last."""
+    rows = yield "latest_of_spaces", {"ids": json_list(space_ids)}
+    return {row["space_id"]: latest_from(row) for row in rows}
 
 
 def kind_of(entity_id: str) -> Script[EntityKind]:

@@ -1,4 +1,5 @@
 import { useState, type ReactNode } from "react";
+import { Link } from "wouter";
 import { linkTo, useFilters } from "../../address";
 import { client, useData } from "../../data";
 import { useAction } from "../../parts/action";
@@ -76,14 +77,26 @@ function Entry({ entry }: { entry: AuditEntry }): ReactNode {
   return (
     <details>
       <summary>
-        <Moment at={entry.at} /> <strong>{inOneLine(entry.actor, 80)}</strong> <code>{inOneLine(entry.action, 60)}</code> <span className="one-line">{inOneLine(entry.subject, 160)}</span>
+        <Moment at={entry.at} isExact /> <strong>{inOneLine(entry.actor, 80)}</strong> <code>{inOneLine(entry.action, 60)}</code> <span className="one-line">{aboutOf(entry)}</span>
       </summary>
+      {entry.subject.startsWith("call_") && (
+        <p>
+          <Link href={`/calls/${encodeURIComponent(entry.subject)}`}>View call</Link>
+        </p>
+      )}
       <Difference before={entry.before} after={entry.after} />
       <p className="quiet">
         Entry {entry.number.toLocaleString()} of {inOneLine(entry.gateway, 60)}, hash <code className="text">{inOneLine(entry.hash, 80)}</code>
       </p>
     </details>
   );
+}
+
+/** What it is about: of a call its tool, and why it was refused, rather than its id. */
+function aboutOf({ subject, after }: AuditEntry): string {
+  const { tool, reason } = (after ?? {}) as { tool?: unknown; reason?: unknown };
+  if (!subject.startsWith("call_") || typeof tool !== "string") return inOneLine(subject, 160);
+  return inOneLine(typeof reason === "string" ? `${tool}: ${reason}` : tool, 240);
 }
 
 /** One value as it is; two as what is different between them. */

@@ -11,6 +11,7 @@ import { Icon } from "../../parts/icon";
 import { Moment } from "../../parts/moment";
 import { Empty, Fault, Loading } from "../../parts/states";
 import { DataTable, type Column } from "../../parts/table";
+import { Traffic } from "../../parts/traffic";
 import { toast } from "../../parts/toast";
 import { inOneLine } from "../../safe-text";
 import { useActions } from "../../shortcuts";
@@ -42,11 +43,25 @@ const GRACES: readonly (readonly [number, string])[] = [
   [604_800, "in a week"],
 ];
 
-const COLUMNS: Column<KeyRecord>[] = [
+interface Row extends KeyRecord {
+  /** Of the last 24 hours; undefined while that is not known. */
+  calls: number | undefined;
+}
+
+const COLUMNS: Column<Row>[] = [
   { id: "name", name: "Key", width: "minmax(120px, 1fr)", sortBy: ({ name }) => name, cell: ({ name }) => <strong className="one-line">{inOneLine(name, 64)}</strong> },
   { id: "scopes", name: "Scopes", width: "minmax(100px, 1fr)", cell: ({ scopes }) => <span className="one-line">{inOneLine(scopes.join(", "), 300)}</span> },
   { id: "limits", name: "Limited to", width: "minmax(100px, 2fr)", isWide: true, cell: (key) => <span className="one-line quiet">{inOneLine(limitsOf(key).join("; ") || "nothing", 300)}</span> },
   { id: "origin", name: "From", width: "96px", isWide: true, sortBy: ({ origin }) => origin, cell: ({ origin }) => FROM[origin] ?? origin },
+  {
+    id: "calls",
+    name: "Calls, 24 h",
+    width: "96px",
+    isNumber: true,
+    isWide: true,
+    sortBy: ({ calls }) => calls ?? 0,
+    cell: ({ name, calls }) => (calls === undefined ? <span className="quiet">–</span> : calls === 0 ? "0" : <Link href={linkTo("/calls", { principal: name, range: 1440 })}>{calls.toLocaleString()}</Link>),
+  },
   { id: "at", name: "Made", width: "112px", isNumber: true, isWide: true, sortBy: ({ created_at }) => created_at ?? "", cell: ({ created_at }) => <Moment at={created_at} /> },
   { id: "until", name: "Expires", width: "112px", isNumber: true, sortBy: ({ expires_at }) => expires_at ?? "", cell: ({ expires_at }) => (expires_at === null ? "never" : <Moment at={expires_at} />) },
 ];
@@ -58,6 +73,8 @@ export function limitsOf({ tools, groups, agents, spaces, budget }: KeyRecord): 
 
 export function Keys(): ReactNode {
   const { data, error, mutate } = useData<{ keys: KeyRecord[] }>("/api/v1/keys", { every: 15_000 });
+  const { data: day } = useData<{ principals: { name: string; calls: number }[] }>("/api/v1/overview?minutes=1440", { every: 30_000 });
+  const rows = data?.keys.map((key): Row => ({ ...key, calls: day === undefined ? undefined : (day.principals.find(({ name }) => name === key.name)?.calls ?? 0) }));
   const [isMaking, setIsMaking] = useState(false);
   useActions([{ name: "Create a key", key: "n", run: () => setIsMaking(true) }]);
   const close = (): void => {
@@ -74,7 +91,7 @@ export function Keys(): ReactNode {
       <DataTable
         label="Keys"
         columns={COLUMNS}
-        rows={data?.keys}
+        rows={rows}
         rowKey={({ name }) => name}
         hrefOf={({ name }) => `/access/keys/${encodeURIComponent(name)}`}
         error={error}
@@ -115,6 +132,7 @@ export function KeyPage({ name }: { name: string }): ReactNode {
       <p>
         <Link href={linkTo("/calls", { principal: name })}>Its calls</Link> · <Link href={linkTo("/access/audit", { actor: name })}>What it changed</Link>
       </p>
+      <Traffic of="principal" name={name} />
       <KeyActions record={key} onChanged={() => void mutate()} />
     </>
   );

@@ -10,7 +10,7 @@ import { Empty, Fault, Skeleton } from "../../parts/states";
 import { DataTable, type Column } from "../../parts/table";
 import { inOneLine, safeText } from "../../safe-text";
 import { useActions } from "../../shortcuts";
-import type { ConfigRecord, ConfigValue } from "./values";
+import { unitOf, type ConfigRecord, type ConfigValue } from "./values";
 
 interface Reloaded {
   added: string[];
@@ -73,11 +73,11 @@ export function Config(): ReactNode {
 
 const COLUMNS: Column<ConfigValue>[] = [
   { id: "key", name: "Key", width: "minmax(96px, 2fr)", cell: ({ key }) => <code className="text">{inOneLine(key, 200)}</code> },
-  { id: "value", name: "Value", width: "minmax(80px, 3fr)", cell: ({ value }) => <Value value={value} /> },
+  { id: "value", name: "Value", width: "minmax(80px, 3fr)", cell: ({ key, value }) => <Value value={value} unit={unitOf(key)} /> },
   {
     id: "origin",
     name: "Origin",
-    width: "minmax(96px, 1fr)",
+    width: "128px",
     cell: ({ origin, given_by }) => (
       <span className="with-marks">
         <Badge tone={ORIGINS[origin][0]}>{ORIGINS[origin][1]}</Badge>
@@ -91,7 +91,14 @@ export function Values({ values, label, empty }: { values: readonly ConfigValue[
   return <DataTable label={label} columns={COLUMNS} rows={values} rowKey={({ key, origin }) => `${key} ${origin}`} empty={empty} />;
 }
 
-function Value({ value }: { value: unknown }): ReactNode {
+function Value({ value, unit }: { value: unknown; unit: string }): ReactNode {
+  if (typeof value === "number" && unit !== "") {
+    return (
+      <span>
+        <code>{value >= 10_000 ? value.toLocaleString() : value}</code> <span className="quiet">{unit}</span>
+      </span>
+    );
+  }
   if (value === null || value === "" || (Array.isArray(value) && value.length === 0)) return <span className="quiet">{value === null ? "not set" : "empty"}</span>;
   const text = typeof value === "string" ? value : JSON.stringify(value);
   if (text.length <= 160) return <code className="text">{inOneLine(text, 200)}</code>;

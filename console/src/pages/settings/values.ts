@@ -16,6 +16,22 @@ export interface ConfigRecord {
   values: ConfigValue[];
 }
 
+const UNITS: readonly (readonly [RegExp, string])[] = [
+  [/^hooks\[\d+\]\.timeout$|^tools\[\d+\]\.timeout$|\.tools\.[^.]+\.timeout$/, "ms"],
+  [/(^|\.)(timeout|[a-z]+_timeout|give_up_after|grace|patience|retry_delay|max_retry_delay|breaker_seconds|cpu)$/, "s"],
+  [/^(store|audit)\.keep$/, "days"],
+  [/(^|\.)(max_body|large_result|file_size|memory)$/, "bytes"],
+  [/(^|\.)memory_mb$/, "MB"],
+  [/_tokens$/, "tokens"],
+  [/rate_limit_per_minute$/, "a minute"],
+  [/(^|\.)budget$/, "cost points an hour"],
+];
+
+/** What a number under this key counts; "" where it is a plain number. */
+export function unitOf(key: string): string {
+  return UNITS.find(([keys]) => keys.test(key))?.[1] ?? "";
+}
+
 /** The tables below a key, such as `auth.roles`, by name; a field is what follows the last dot. */
 export function tablesIn(values: readonly ConfigValue[], prefix: string): { name: string; fields: Record<string, unknown> }[] {
   const tables = new Map<string, Record<string, unknown>>();

@@ -13,7 +13,7 @@ export function AddSource({ kind }: { kind: string }): ReactNode {
   const [draft, setDraft] = useState(EMPTY);
   const known = KINDS.find(([id]) => id === kind)?.[0] ?? "url";
   return (
-    <div className="page narrow">
+    <div className="page add-source">
       <header>
         <nav aria-label="Breadcrumb">
           <Link href="/sources">Sources</Link>

@@ -45,7 +45,7 @@ export function Offers({ source }: { source: SourceRecord }): ReactNode {
       </Section>
       {source.prompts.length > 0 && (
         <Section title="Prompts" count={source.prompts.length}>
-          <Folded what="prompt">
+          <Folded what="prompt" isWide>
             {source.prompts.map((prompt) => (
               <li key={prompt}>
                 <code>{inOneLine(prompt, 80)}</code> <span className="quiet">{inOneLine(prompts?.prompts.find((one) => one.name === prompt)?.description ?? "", 200)}</span>
@@ -56,7 +56,7 @@ export function Offers({ source }: { source: SourceRecord }): ReactNode {
       )}
       {has && (
         <Section title="Resources" count={source.resources + source.templates}>
-          <Folded what="resource">
+          <Folded what="resource" isWide>
             {[...(resources?.resources ?? []).filter((one) => one.source === name), ...shownTemplates].map((one) => (
               <li key={one.uri ?? one.uriTemplate}>
                 <code>{inOneLine(one.uri ?? one.uriTemplate ?? "", 160)}</code>{" "}
@@ -72,11 +72,12 @@ export function Offers({ source }: { source: SourceRecord }): ReactNode {
   );
 }
 
-function Folded({ what, children }: { what: string; children: ReactNode[] }): ReactNode {
+/** Names in columns; what says more than its name, `isWide`, has a line of its own. */
+function Folded({ what, isWide = false, children }: { what: string; isWide?: boolean; children: ReactNode[] }): ReactNode {
   const [isAll, setIsAll] = useState(false);
   return (
     <>
-      <ul className="names">{isAll ? children : children.slice(0, MOST)}</ul>
+      <ul className={isWide ? "names wide" : "names"}>{isAll ? children : children.slice(0, MOST)}</ul>
       {!isAll && children.length > MOST && (
         <button type="button" className="plain" onClick={() => setIsAll(true)}>
           Show {counted(children.length - MOST, `more ${what}`)}

@@ -10,6 +10,7 @@ import { Field } from "../../parts/field";
 import { Icon } from "../../parts/icon";
 import { Moment } from "../../parts/moment";
 import { Empty, Fault, Loading, Section } from "../../parts/states";
+import { Traffic } from "../../parts/traffic";
 import { toast } from "../../parts/toast";
 import { Tree } from "../../parts/tree";
 import { inOneLine, safeText } from "../../safe-text";
@@ -51,7 +52,7 @@ export function OneSource({ name }: { name: string }): ReactNode {
           facts={[
             ["Kind", inOneLine(source.kind, 40)],
             ["From", ORIGINS[source.origin] ?? source.origin],
-            ["So since", source.since === null ? null : <Moment at={source.since} />],
+            ["Since", source.since === null ? null : <Moment at={source.since} />],
             ["Last listing", <Moment at={source.listed_at} />],
             ["Last check", <Moment at={source.checked_at} />],
             ["Reconnects", source.reconnects.toLocaleString()],
@@ -61,6 +62,7 @@ export function OneSource({ name }: { name: string }): ReactNode {
       </header>
       <Trouble source={source} />
       <Changes source={name} onChanged={() => void mutate()} />
+      <Traffic of="source" name={name} />
       <Offers source={source} />
       {name === "http" && <HttpTools tools={source.tools} onChanged={() => void mutate()} />}
       <SourceConnections source={name} />
