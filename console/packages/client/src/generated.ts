@@ -866,11 +866,31 @@ export interface KeyRecord {
   key?: string;
 }
 
+/** What was said last in a space. */
+export interface LatestMessage {
+  senderName: string;
+  content: string;
+  createdAt: string;
+}
+
 /** Names an entry of another chain. */
 export interface Link {
   gateway: string;
   number: number;
   hash: string;
+}
+
+/** A space in the list of all. */
+export interface ListedSpace {
+  id: string;
+  name: string;
+  description: string;
+  metadata: Record<string, unknown>;
+  lastSeq: number;
+  createdAt: string;
+  updatedAt: string;
+  members: number;
+  lastMessage: LatestMessage | null;
 }
 
 /** A line that a worker wrote; `span` is there when it was written with the SDK's `log`. */
@@ -1269,6 +1289,14 @@ export interface OverviewPoint {
 export interface OverviewQuery {
   /** The last so many minutes: 15, 60, 360, 1440 or 10080 */
   minutes?: 15 | 60 | 360 | 1440 | 10080;
+  /** Only calls of this tool; of `tool`, `source`, `principal` and `agent` one can be given */
+  tool?: string | null;
+  /** Only calls of this source */
+  source?: string | null;
+  /** Only calls in this name: a key or a person */
+  principal?: string | null;
+  /** Only calls of this agent */
+  agent?: string | null;
 }
 
 /** What calls came to that ended since then. */
@@ -1720,6 +1748,7 @@ export interface RunRecord {
   status: string;
   cycleNumber?: number | null;
   summary?: string | null;
+  asked?: string | null;
   reason?: string | null;
   model?: string | null;
   stepsTaken?: number;
@@ -2025,7 +2054,7 @@ export interface SpaceEvent {
 
 /** Every space that the key may see. */
 export interface SpaceList {
-  spaces: SpaceRecord[];
+  spaces: ListedSpace[];
 }
 
 /** A space. `lastSeq` is the number of its newest event. */
@@ -2350,6 +2379,7 @@ export interface WholeRun {
   status: string;
   cycleNumber?: number | null;
   summary?: string | null;
+  asked?: string | null;
   reason?: string | null;
   model?: string | null;
   stepsTaken?: number;
@@ -2600,7 +2630,7 @@ export interface Routes {
   /** Deliver a notification that was given up. */
   "POST /api/v1/notifications/{id}/retry": { path: { id: string }; query?: undefined; body?: undefined; response: OneNotification };
   /** Calls by outcome, errors, latency and tokens of the last minutes to the last week. */
-  "GET /api/v1/overview": { path?: undefined; query?: { minutes?: 15 | 60 | 360 | 1440 | 10080 }; body?: undefined; response: OverviewRecord };
+  "GET /api/v1/overview": { path?: undefined; query?: { minutes?: 15 | 60 | 360 | 1440 | 10080; tool?: string; source?: string; principal?: string; agent?: string }; body?: undefined; response: OverviewRecord };
   /** The prompts that the key may get. */
   "GET /api/v1/prompts": { path?: undefined; query?: { group?: string }; body?: undefined; response: PromptList };
   /** Get a prompt, with its arguments filled in. */
