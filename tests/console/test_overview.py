@@ -87,6 +87,29 @@ def test_the_first_page_shows_traffic_what_waits_what_is_down_and_what_changed(
     expect(page.get_by_label("Time")).to_have_value("1440")
 
 
+@requirement("CONSOLE-overview-one")
+def test_the_figures_of_one_key_or_source_are_on_the_overview_and_on_its_page(
+    visit: Visit, gateway: RunningGateway
+) -> None:
+    page = visit(gateway=gateway).go("/overview?range=1440")
+    page.get_by_label("Key or person").select_option("caller")
+    expect(page.get_by_role("img", name="Calls a minute by outcome: 1 completed")).to_be_visible()
+    expect(page.get_by_role("region", name="By tool")).to_have_count(0)
+    page.get_by_role("link", name="1 call ended").click()
+    expect(page.get_by_role("table", name="Calls")).to_have_attribute("aria-rowcount", "2")
+    page.go_back()
+    page.get_by_label("Source").select_option("gone")
+    expect(page.get_by_role("link", name="0 calls ended")).to_be_visible()
+    assert "principal" not in page.url, "one at a time"
+    page.get_by_role("button", name="All calls").click()
+    expect(page.get_by_role("region", name="By tool")).to_be_visible()
+    page.goto(f"{gateway.url}/#/sources/local")
+    expect(page.get_by_role("region", name="Last 24 hours")).to_contain_text("failed")
+    expect(page.get_by_role("img", name="Calls a minute in the last 24 hours")).to_be_visible()
+    page.goto(f"{gateway.url}/#/access/keys/caller")
+    expect(page.get_by_role("region", name="Last 24 hours")).to_contain_text("1 call")
+
+
 @requirement("CON-overview")
 def test_another_key_sees_its_own_figures_and_is_told_so(visit: Visit, gateway: RunningGateway) -> None:
     page = visit(CALLER_KEY, gateway=gateway).go("/overview")
