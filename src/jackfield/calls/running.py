@@ -39,6 +39,7 @@ class Running:
         "_held_until",
         "_hold_began",
         "_holds",
+        "_is_watched",
         "_waiter",
         "call",
         "came_back",
@@ -100,6 +101,8 @@ class Running:
         self.task: asyncio.Task[Outcome | InTransaction | Begun] | None = None
         self.is_cut_off = False
         """The tool was told to stop and did not: nobody waits for it any more."""
+        self._is_watched = False
+        """The end of the task wakes who waits for it."""
         self._waiter: asyncio.Future[None] | None = None
         self.span: CallSpan | None = None
         self.stopping = False
@@ -172,15 +175,21 @@ class Running:
     def run(self, task: asyncio.Task[Outcome | InTransaction | Begun]) -> None:
         """This task is the tool at work."""
         self.task = task
-        task.add_done_callback(self._release)
 
     async def ended(self, *, within: float) -> bool:
         """Wait until the tool has ended or was cut off, or `within` seconds are over; whether it has ended.
 
         One waiter at a time, with one timer: `asyncio.wait` does the same for three times the price, on every call.
         """
-        assert self.task is not None
-        if not (self.task.done() or self.is_cut_off):
+        task = self.task
+        assert task is not None
+        if not self._is_watched:
+            await asyncio.sleep(0)  # the task's first turn: a tool that waits for nothing ends in it
+            if task.done():
+                return True
+            self._is_watched = True
+            task.add_done_callback(self._release)
+        if not (task.done() or self.is_cut_off):
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
             timer = loop.call_later(max(0.0, within), self._release)
@@ -188,7 +197,7 @@ class Running:
                 await self._waiter
             finally:
                 timer.cancel()
-        return self.task.done()
+        return task.done()
 
     def _release(self, _: object = None) -> None:
         if self._waiter is not None and not self._waiter.done():

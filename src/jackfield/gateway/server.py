@@ -31,6 +31,7 @@ from jackfield.http.cors import Cors
 from jackfield.http.counters import HttpCounters
 from jackfield.http.hosts import Hosts
 from jackfield.http.response import Sanitizer
+from jackfield.http.server_protocol import ServerProtocol
 from jackfield.http.streams import Streams
 from jackfield.identity.authentication import Authenticator, Logins, Throttle
 from jackfield.identity.browser import Browser
@@ -360,7 +361,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 build_app(gateway, streams=self._streams),
                 loop="uvloop",
-                http="httptools",
+                http=ServerProtocol,
                 ws="websockets-sansio",
                 ws_max_size=server.max_body,
                 lifespan="off",

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -22,6 +22,8 @@ from jackfield.settings import Settings
 encode = msgspec.json.Encoder().encode
 Header = tuple[bytes, bytes]
 
+WHOLE: Final = "jackfield.http.response.whole"
+"""An ASGI extension of ours: with it, the first message of a response carries its whole body under this key."""
 JSON = (b"content-type", b"application/json")
 NO_STORE = (b"cache-control", b"no-store")
 _JSON_HEADERS = (JSON, NO_STORE)
@@ -43,8 +45,13 @@ class BytesResponse:
         self.headers = headers
         self.body = body
 
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await send(self.start())
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        start = self.start()
+        if "extensions" in scope and WHOLE in scope["extensions"]:
+            start[WHOLE] = self.body
+            await send(start)
+            return
+        await send(start)
         await send({"type": "http.response.body", "body": self.body})
 
     def start(self) -> dict[str, Any]:
