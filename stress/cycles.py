@@ -8,7 +8,7 @@ gateway that was killed is ended at once, or nobody would be in a cycle any more
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ import httpx2
 
 from stress.cycle_evidence import gather, judge
 from stress.load import HEADERS
-from stress.mortals import Mortal, kind_of, mortals
+from stress.mortals import kind_of, mortals
 from stress.processes import Project
 from stress.report import Report, progress_of
 
@@ -102,7 +102,7 @@ async def kill_in_cycles(store_url: str, folder: Path, *, kills: int, seed: int,
     tell = progress_of(report, kills)
     chance = random.Random(seed)
     async with mortals(store_url, folder, count=gateways, project=PROJECT) as running:
-        tasks = Tasks(running, chance)
+        tasks = Tasks([mortal.victim.url for mortal in running], chance)
         stop = asyncio.Event()
         async with aclosing(tasks), asyncio.TaskGroup() as group:
             for agent in AGENTS:
@@ -122,15 +122,13 @@ async def kill_in_cycles(store_url: str, folder: Path, *, kills: int, seed: int,
 class Tasks:
     """People who give each agent one task after the other, at whichever gateway answers."""
 
-    def __init__(self, running: list[Mortal], chance: random.Random) -> None:
+    def __init__(self, urls: Sequence[str], chance: random.Random) -> None:
         self.given: dict[str, int] = {}
         """How many tasks each agent was given."""
         self.stuck: list[str] = []
         self._ended = asyncio.Semaphore(0)
         self._chance = chance
-        self._clients = [
-            httpx2.AsyncClient(base_url=mortal.victim.url, headers=HEADERS, timeout=10) for mortal in running
-        ]
+        self._clients = [httpx2.AsyncClient(base_url=url, headers=HEADERS, timeout=10) for url in urls]
 
     async def aclose(self) -> None:
         for client in self._clients:

@@ -81,10 +81,18 @@ class Victim:
     """One gateway process, always the same address, killed and started again."""
 
     def __init__(
-        self, folder: Path, *, store_url: str, starts: Path, project: Project = CALLS, port: int | None = None
+        self,
+        folder: Path,
+        *,
+        store_url: str,
+        starts: Path,
+        project: Project = CALLS,
+        port: int | None = None,
+        args: tuple[str, ...] = (),
     ) -> None:
         self._folder = folder
         self._project = project
+        self._args = args
         self._env = {
             "JACKFIELD_STORE": store_url,
             "JACKFIELD_ADMIN_KEY": KEY,
@@ -107,7 +115,12 @@ class Victim:
     async def start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._running = await asyncio.to_thread(
-            start_gateway, self._folder, self._project.config, env=self._env, files=self._project.files
+            start_gateway,
+            self._folder,
+            self._project.config,
+            env=self._env,
+            files=self._project.files,
+            args=self._args,
         )
 
     async def kill_and_start(self) -> None:

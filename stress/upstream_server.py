@@ -1,7 +1,9 @@
 """A small MCP server that starts at once, to be killed.
 
-    python upstream_server.py modern|legacy PORT
-    python upstream_server.py stdio FILE        # its pid goes into the file
+    python upstream_server.py modern|legacy PORT [STARTS]
+    python upstream_server.py stdio FILE [STARTS]       # its pid goes into the file
+
+Each call of its tool is written down in STARTS.
 
 Run, not imported.
 """
@@ -16,9 +18,12 @@ from typing import Any, ClassVar
 
 TOKEN = {"type": "object", "properties": {"token": {"type": "string"}}, "required": ["token"]}
 MODE, PLACE = sys.argv[1:3]
+STARTS = Path(sys.argv[3]) if len(sys.argv) > 3 else None
 IS_MODERN = MODE == "modern"
-LEGACY_HELLO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}}
-MODERN_HELLO = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "resultType": "complete"}
+NOTE = f"note://{MODE}"
+CAPABLE: dict[str, Any] = {"tools": {}, "resources": {}}
+LEGACY_HELLO = {"protocolVersion": "2025-11-25", "capabilities": CAPABLE, "serverInfo": {"name": "s"}}
+MODERN_HELLO = {"supportedVersions": ["2026-07-28"], "capabilities": CAPABLE, "resultType": "complete"}
 
 
 def answer_to(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -26,8 +31,15 @@ def answer_to(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "tools/list":
         return {"result": {"tools": [{"name": "echo", "inputSchema": TOKEN}], "resultType": "complete"}}
     if method == "tools/call":
-        said = [{"type": "text", "text": params["arguments"]["token"]}]
-        return {"result": {"content": said, "resultType": "complete"}}
+        token = params["arguments"]["token"]
+        if STARTS is not None:
+            with STARTS.open("a", encoding="utf-8") as file:
+                file.write(f"{MODE}:{token}\n")
+        return {"result": {"content": [{"type": "text", "text": token}], "resultType": "complete"}}
+    if method == "resources/list":
+        return {"result": {"resources": [{"uri": NOTE, "name": "note"}], "resultType": "complete"}}
+    if method == "resources/read":
+        return {"result": {"contents": [{"uri": params["uri"], "text": f"note of {MODE}"}], "resultType": "complete"}}
     if method == ("server/discover" if IS_MODERN else "initialize"):
         return {"result": MODERN_HELLO if IS_MODERN else LEGACY_HELLO}
     return {"error": {"code": -32601, "message": "Method not found"}}
@@ -74,6 +86,9 @@ class Door(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of clients that are gone."""
 
 
 def serve_stdio() -> None:

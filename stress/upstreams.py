@@ -75,13 +75,14 @@ class Victim(Protocol):
 class HttpVictim:
     """A server over HTTP, which keeps its port. Somebody starts it again: we."""
 
-    def __init__(self, era: str) -> None:
+    def __init__(self, era: str, starts: Path | None = None) -> None:
         self._era = era
+        self._more = [] if starts is None else [str(starts)]
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self._process = subprocess.Popen([sys.executable, str(SERVER), self._era, str(self.port)])
+        self._process = subprocess.Popen([sys.executable, str(SERVER), self._era, str(self.port), *self._more])
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until:
             with socket.socket() as probe:

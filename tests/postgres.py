@@ -50,6 +50,8 @@ class PostgresServer:
     def __init__(self, **settings: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="jackfield-pg-"))
         self.port = _free_port()
+        self.environment: dict[str, str] = {}
+        """What the server's processes have in theirs beyond ours."""
         self._settings = QUICK | settings
         self._leash: subprocess.Popen[bytes] | None = None
         self._as_user = NOBODY if os.geteuid() == 0 else None
@@ -65,7 +67,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start, and wait until connections are taken."""
-        if not (self.folder / "data").exists():
+        if not (self.folder / "data" / "PG_VERSION").exists():
             self._make_cluster()
         settings = self._settings | {"unix_socket_directories": str(self.folder), "port": str(self.port)}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
@@ -77,13 +79,14 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
+                env={**os.environ, **self.environment},
                 start_new_session=True,
                 user=self._as_user,
                 group=self._as_user,
                 extra_groups=None if self._as_user is None else [],
             )
         deadline = time.monotonic() + START_SECONDS
-        while not self._takes_connections():
+        while not self.takes_connections():
             if self._leash.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"PostgreSQL does not start: {(self.folder / 'log').read_text()}")
             time.sleep(0.02)
@@ -109,7 +112,16 @@ class PostgresServer:
         done = subprocess.run([*program, *commands], check=True, capture_output=True, text=True, timeout=START_SECONDS)
         return done.stdout.strip()
 
-    def _takes_connections(self) -> bool:
+    def run_program(self, name: str, *arguments: str) -> None:
+        """One of PostgreSQL's own programs to its end, as the user that the server runs as."""
+        self._run_as_user(self._programs / name, *arguments)
+
+    @property
+    def pid(self) -> int | None:
+        """The process whose children are the server's; None while it does not run."""
+        return None if self._leash is None else self._leash.pid
+
+    def takes_connections(self) -> bool:
         program = [str(self._programs / "pg_isready"), "-q", "-d", self.url()]
         return subprocess.run(program, check=False, timeout=START_SECONDS).returncode == 0
 

@@ -1,9 +1,11 @@
-"""`make stress`, small: the same code with small counts, on SQLite and on PostgreSQL with two gateways."""
+"""`make stress` and `make chaos`, small: the same code with small counts, some on PostgreSQL with two gateways."""
 
+import asyncio
 import secrets
 
 import pytest
 
+from chaos.storm import Storm
 from stress.counts import SMALL
 from stress.parts import parts
 from tests.requirement import requirement
@@ -132,3 +134,11 @@ def test_floods_of_refusals_and_of_failed_sign_ins_write_few_rows_and_are_counte
 @pytest.mark.timeout(240)
 def test_no_call_fails_and_no_source_is_connected_anew_while_others_are_changed() -> None:
     run("source-changes")
+
+
+@requirement("PROOF-storm")
+@pytest.mark.timeout(240)
+def test_a_short_storm_of_faults_loses_repeats_and_leaves_nothing() -> None:
+    storm = Storm(seed=secrets.randbelow(10**6), seconds=6, is_bare=True)
+    report = asyncio.run(storm.run())
+    assert not report.violations, f"{report.summary}\n{report.complaint}"

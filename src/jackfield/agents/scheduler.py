@@ -134,7 +134,7 @@ class AgentScheduler:
 
         Only once the gateway's sources have listed their tools, so that no agent is told that its tools do not exist.
         """
-        if not self._sources_listed.is_set():
+        if not self._is_open or not self._sources_listed.is_set():
             return
         for agent in await self._store.read(agents_to_wake):
             self._wake(agent)

@@ -429,10 +429,8 @@ class Gateway:
         self.availability.ready = False
         await self.reloader.close()
         await self.sessions.close()
-        await self.scheduler.close()
+        await self.leave_runs()
         await self.spaces.close()
-        if self.programs is not None:
-            await self.programs.close()
         await self._verification.close()
         await self.pipeline.close()
         for task in self._background:
@@ -459,6 +457,15 @@ class Gateway:
         with suppress(Unavailable):
             await self.store.write(partial(gateway_tx.leave, self.id))
         await self.store.close()
+
+    async def leave_runs(self) -> None:
+        """Stop agents and programs where they are, before calls are refused: others go on with them, or the next start.
+
+        What they have running ends by itself.
+        """
+        await self.scheduler.close()
+        if self.programs is not None:
+            await self.programs.close()
 
     def _stopped(self) -> Entry:
         return Entry(actor=self.audit.actor, action="gateway.stopped", subject=self.id)
@@ -740,5 +747,7 @@ async def _every(seconds: float, task: Callable[[], Awaitable[None]]) -> None:
 async def _tried(task: Callable[[], Awaitable[None]]) -> None:
     try:
         await task()
+    except Unavailable as fault:
+        log.warning("a background task of the gateway is tried again when the store is back: %s", fault)
     except Exception:
         log.exception("a background task of the gateway failed; it is tried again later")

@@ -390,6 +390,7 @@ class _Server(uvicorn.Server):
         still has an answer.
         """
         await _ended(self._gateway.sessions.close())
+        await _ended(self._gateway.leave_runs())
         self._streams.close()
         await _ended(super().shutdown(sockets), self._gateway.pipeline.close(grace=CALLS_END_WITHIN))
         await self._streams.finish(within=WORK_ENDS_WITHIN)

@@ -32,6 +32,7 @@ from jackfield.programs.early import EarlyOutcome, Held
 from jackfield.programs.journal import Ended, RecordedAsk, StepRecord, check_same, differs, recorded
 from jackfield.programs.process import Answer, Ask, ProgramProcess, Turn
 from jackfield.runs import transactions as run_tx
+from jackfield.runs.tool_executor import goes_on_later
 from jackfield.runs.transactions import Run, RunJournal, RunStep
 from jackfield.store import Store
 from jackfield.store.scripts import Script
@@ -274,6 +275,8 @@ class ProgramExecution:
         try:
             prepared = await self._pipeline.prepare(request)
         except Refused as refusal:
+            if goes_on_later(refusal):
+                raise
             return Failed(refusal.code, refusal.message)
         return prepared.refusal or _for_a_person(prepared)
 

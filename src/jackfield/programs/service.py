@@ -132,7 +132,7 @@ class ProgramService:
 
     @property
     def _room(self) -> int:
-        return self._settings.max_concurrency - len(self._in_hand)
+        return 0 if self._is_closing else self._settings.max_concurrency - len(self._in_hand)
 
     async def _look_around(self) -> None:
         """What was begun comes before what is new."""

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
-from jackfield.errors import JackfieldError, SourceUnavailable, Unavailable
+from jackfield.errors import JackfieldError, Unavailable
 from jackfield.http.response import part
 from jackfield.http.sse import EVENT_HEADERS, PING, PING_EVERY
 from jackfield.http.streams import Streams
@@ -33,6 +33,7 @@ from jackfield.responses.writer import EventWriter, StreamPosition
 from jackfield.runs.events import Emit, Ended, LoopEvent, Parked, RunError, RunStarted
 from jackfield.runs.loop import Diverged, Past
 from jackfield.runs.state import LoopJournal
+from jackfield.runs.tool_executor import goes_on_later
 from jackfield.runs.transactions import Fenced
 from jackfield.store.scripts import Script
 
@@ -248,7 +249,7 @@ class RunningResponse:
         return self._ended or Ended(status="failed", error=CRASHED)
 
     def _broken_off(self, fault: Exception) -> Ended | None:
-        if self._journal is not None and self._journal.in_background and is_store_away(fault):
+        if self._journal is not None and self._journal.in_background and goes_on_later(fault):
             self._leave(fault)
             return None
         log.error("response %s failed", self.id, exc_info=fault)
@@ -349,10 +350,6 @@ class RunningResponse:
         self._release()
         for listener in self._listeners:
             listener.put(last)
-
-
-def is_store_away(fault: Exception) -> bool:
-    return isinstance(fault, Unavailable) and not isinstance(fault, SourceUnavailable)
 
 
 def is_whole(item: Item) -> bool:

@@ -5,8 +5,8 @@ call has a record of its own. Above: the loop. Below: the pipeline and its event
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Literal, Protocol, TypeGuard
 
@@ -18,7 +18,7 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.pipeline import Pipeline
 from jackfield.calls.requests import CallRequest, Prepared
 from jackfield.calls.waiting import slot_of
-from jackfield.errors import InvalidArguments, Refused
+from jackfield.errors import InvalidArguments, Refused, SourceUnavailable, Unavailable
 from jackfield.model.call import Call, CallStatus, Done, Failed
 from jackfield.model.ids import new_id
 from jackfield.model.items import (
@@ -139,10 +139,12 @@ class ToolExecutor:
                 turn.written = written.get(turn.place)
         if not self._plan.parallel:
             return [await self._execute_one(call, place, turn) for call, turn in zip(calls, turns, strict=True)]
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._execute_one(call, place, turn)) for call, turn in zip(calls, turns, strict=True)
-            ]
+        with _first_of_group():
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._execute_one(call, place, turn))
+                    for call, turn in zip(calls, turns, strict=True)
+                ]
         return [task.result() for task in tasks]
 
     async def _prepared(self, draft: ToolCallDraft, turn: "_Turn") -> Prepared | Refused | None:
@@ -159,6 +161,8 @@ class ToolExecutor:
             prepared = await self._pipeline.prepare(request, call_id=draft.record)
             return await self._pipeline.left_to_others(prepared) if parks else prepared
         except Refused as refusal:
+            if turn.journal.in_background and goes_on_later(refusal):
+                raise
             await self._pipeline.record_refusal(request, refusal)
             return refusal
 
@@ -183,14 +187,16 @@ class ToolExecutor:
         spaces = await journal.spaces_of(step.calls)
         entries = [await self._entry(call, space_id) for call, space_id in zip(step.calls, spaces, strict=True)]
         recorded = await journal.record(step, entries)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._go_on(*both)) for both in zip(entries, recorded, strict=True)]
-            here = [task for task, call in zip(tasks, recorded, strict=True) if call.status is not CallStatus.WAITING]
-            if here:
-                await asyncio.wait(here)
-            if len(here) < len(tasks):
-                async with journal.waiting():
-                    await asyncio.wait(tasks)
+        with _first_of_group():
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._go_on(*both)) for both in zip(entries, recorded, strict=True)]
+                waits = [call.status is CallStatus.WAITING for call in recorded]
+                here = [task for task, is_waiting in zip(tasks, waits, strict=True) if not is_waiting]
+                if here:
+                    await asyncio.wait(here)
+                if len(here) < len(tasks):
+                    async with journal.waiting():
+                        await asyncio.wait(tasks)
         return [journal.output_of(task.result()) for task in tasks]
 
     async def _entry(self, draft: ToolCallDraft, space_id: str | None) -> JournalEntry:
@@ -212,6 +218,8 @@ class ToolExecutor:
             is_builtin = prepared.call.source == BUILTIN
             work = await self._pipeline.work_of(prepared) if is_builtin else None
         except Refused as refusal:
+            if goes_on_later(refusal):
+                raise
             if prepared is not None:  # else the pipeline has counted it
                 self._count_refusal(draft, refusal.code)
             return self._refused_entry(draft, arguments, Failed(refusal.code, refusal.message))
@@ -396,6 +404,8 @@ class ToolExecutor:
                     made = await self._pipeline.call(request, call_id=call_id)
             return await with_whole_result(self._store, made)
         except Refused as refusal:
+            if turn is not None and turn.journal.in_background and goes_on_later(refusal):
+                raise
             await self._refuse(draft, refusal, arguments)
             if isinstance(refusal, InvalidArguments):
                 return refusal_output(refusal.message)
@@ -502,6 +512,22 @@ class ToolExecutor:
             item = msgspec.structs.replace(draft.item, arguments=draft.arguments)
             self._emit(events.RunItemDone(draft.index, _finished(item, output)))
         return output
+
+
+def goes_on_later(fault: Exception) -> bool:
+    """Whether it is this gateway that cannot go on now: its store is away, or it stops. A model is not told of that:
+    a run on record is gone on with later, or by another gateway.
+    """
+    return isinstance(fault, Unavailable) and not isinstance(fault, SourceUnavailable)
+
+
+@contextmanager
+def _first_of_group() -> Iterator[None]:
+    """What ends a run reaches whoever runs it by itself, not as one of a group."""
+    try:
+        yield
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
 
 
 def _finished(item: McpCall, output: ToolOutput) -> McpCall:
