@@ -11,11 +11,11 @@ ARGS ?=
 WORKERS ?= 3
 BIN := .venv/bin
 PROPERTIES := tests/store tests/stories/test_http_schemathesis.py -k "machine or promises"
-CODE := src tests bench stress chaos conformance documentation examples make/sync_sdk.py make/sync_typescript.py make/wheel.py make/release.py make/image.py
+CODE := src tests bench stress chaos fuzz conformance documentation examples make/sync_sdk.py make/sync_typescript.py make/wheel.py make/release.py make/image.py
 
 export PYTHON
 
-.PHONY: help serve console wheel release image test check format bench bench-gateways bfcl trace wire stress chaos soak conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
+.PHONY: help serve console wheel release image test check format bench bench-gateways bfcl trace wire stress chaos soak fuzz conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -82,6 +82,8 @@ chaos: dev-env ## calls of every kind in a storm of faults; ARGS="--seconds 60 -
 
 soak: dev-env ## mixed load at half capacity for half an hour: nothing may grow; ARGS="--seconds 600 --store postgres"
 	@$(BIN)/python -m chaos --only soak $(ARGS)
+fuzz: dev-env ## fuzz every parser at a border with atheris; ARGS="--seconds 3600", ARGS="--only url --keep"
+	@$(BIN)/python -m fuzz $(ARGS)
 
 conformance: dev-env ## run the MCP conformance suite, other servers and clients; needs npm; ARGS="--leg server --subject jackfield"
 	@$(BIN)/python -m conformance $(ARGS)
@@ -106,7 +108,7 @@ lock: dev-env ## update the lock files; ARGS=--upgrade upgrades all packages
 
 clean: ## remove the environment and all caches; keeps the demo's data
 	rm -rf tests/programs/node_modules .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis .conformance build dist
-	find src tests bench stress chaos conformance documentation examples make -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench stress chaos fuzz conformance documentation examples make -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-env:
 	@make/prepare run

@@ -159,7 +159,7 @@ async def test_what_is_wrong_with_a_program_is_said(tmp_path: Path) -> None:
 
 
 CHANNEL = "import gc, socket\n[channel] = [one for one in gc.get_objects() if isinstance(one, socket.socket)]\n"
-SEEN_OF_THE_ENVIRONMENT = ["HOME", "LC_CTYPE", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"]
+SEEN_OF_THE_ENVIRONMENT = ["HOME", "LC_CTYPE", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"]
 ASKS_TO_PAY = '{"asks": [{"n": 0, "tool": "pay", "arguments": {"amount": 1}}]}'
 HOSTILE = (
     ("x = 'a' * (1 << 40)", "MemoryError"),
@@ -191,7 +191,8 @@ async def test_a_hostile_program_is_confined_and_told(tmp_path: Path) -> None:
             assert told["status"] == "failed", told
             assert said in told["error"]["message"], told
             assert len(told["error"]["message"]) < 10_000
-        probe = f"import os\nreturn [sorted(os.environ), os.listdir('.'), os.path.exists({str(tmp_path)!r})]"
+        seen = "sorted(set(os.environ) - {'PWD'}), os.listdir('.')"
+        probe = f"import os\nreturn [{seen}, os.path.exists({str(tmp_path)!r})]"
         assert (await run(client, probe))["result"] == [SEEN_OF_THE_ENVIRONMENT, [], False]
         forged = f"{CHANNEL}channel.sendall(b'{ASKS_TO_PAY}\\n')\nreturn 2"
         await run(client, forged, headers=NARROW)
