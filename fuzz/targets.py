@@ -22,11 +22,12 @@ from jackfield.connections.oauth.challenges import parse_challenges
 from jackfield.errors import BadRequest, ConfigError
 from jackfield.http.request import time_in
 from jackfield.llm.chat_stream import BrokenStream, ChatStream, ProviderError
+from jackfield.llm.retries import read_fault
 from jackfield.model.content import collapse, expand
 from jackfield.outgoing.errors import OutgoingError
 from jackfield.outgoing.urls import origin_of, parse_url, target_of
 from jackfield.protocol import jsonrpc
-from jackfield.protocol.json_bodies import check_depth, decoded
+from jackfield.protocol.json_bodies import UNREADABLE, check_depth, decoded
 from jackfield.protocol.lines import LineSplitter
 from jackfield.protocol.mcp import header_value
 from jackfield.protocol.schemas import ArgumentChecker, fault_in
@@ -35,6 +36,14 @@ from jackfield.responses.request import read_request
 from jackfield.settings import load_settings
 from jackfield.sources.foreign import ListingRules
 from jackfield.sources.manifest.parser import BadManifest, manifest_of
+from jackfield.sources.mcp.handlers import (
+    as_progress,
+    log_note,
+    opened_id,
+    related_task,
+    subscription_number,
+    updated_uri,
+)
 from jackfield.sources.mcp.listing import mcp_listing
 from jackfield.sources.mcp.results import outcome_of
 from jackfield.sources.openapi.document import Unreadable
@@ -110,12 +119,24 @@ def manifest(data: bytes) -> None:
 
 
 def mcp_tools(data: bytes) -> None:
-    with contextlib.suppress(msgspec.DecodeError, RecursionError):
-        mcp_listing(msgspec.json.decode(data, type=list[Raw]), RULES)
+    try:
+        definitions = msgspec.json.decode(data, type=list[Raw])
+    except UNREADABLE:
+        return
+    mcp_listing(definitions, RULES)
 
 
 def mcp_result(data: bytes) -> None:
-    outcome_of(Raw(valid_json(data)))
+    outcome_of(Raw(data))
+
+
+def mcp_notification(data: bytes) -> None:
+    for read in (as_progress, log_note, opened_id, related_task, subscription_number, updated_uri):
+        read(Raw(data))
+
+
+def provider_error(data: bytes) -> None:
+    read_fault(data)
 
 
 def content(data: bytes) -> None:
@@ -212,11 +233,13 @@ TARGETS: dict[str, Target] = {
     "json-rpc": Target(json_rpc, refuses=[jsonrpc.NotAMessage]),
     "json-schema": Target(json_schema, refuses=[msgspec.MsgspecError, UnicodeDecodeError, RecursionError]),
     "manifest": Target(manifest, refuses=[BadManifest]),
-    "mcp-result": Target(mcp_result, refuses=[msgspec.MsgspecError, UnicodeDecodeError]),
-    "mcp-tools": Target(mcp_tools, refuses=[UnicodeDecodeError]),
+    "mcp-notification": Target(mcp_notification),
+    "mcp-result": Target(mcp_result),
+    "mcp-tools": Target(mcp_tools),
     "oauth-challenge": Target(oauth_challenge),
     "openapi-document": Target(openapi_document, refuses=[Unreadable]),
     "param-header": Target(param_header, refuses=[ValueError]),
+    "provider-error": Target(provider_error),
     "query-time": Target(query_time, refuses=[BadRequest]),
     "request-body": Target(request_body, refuses=[BadRequest]),
     "responses-request": Target(responses_request, refuses=[BadRequest]),

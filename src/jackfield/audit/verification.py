@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import UNSET, Struct, UnsetType
 
 from jackfield.audit.types import STARTED, AuditEntry, Chain, Checkpoint, Link, Start, hash_of
+from jackfield.protocol.json_bodies import UNREADABLE
 
 MOST_FAULTS = 100
 
@@ -106,7 +107,7 @@ class _Verification:
                     yield msgspec.json.decode(line, type=Chain)
                 else:
                     yield msgspec.json.decode(line, type=AuditEntry)
-            except msgspec.MsgspecError:
+            except UNREADABLE:
                 if complains:
                     self._fault(f"Line {number} is neither an entry nor a chain. It was changed, or the file was cut.")
 

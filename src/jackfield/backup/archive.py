@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.errors import JackfieldError
+from jackfield.protocol.json_bodies import UNREADABLE
 
 FORMAT = 1
 CONTENTS = "backup.json"
@@ -109,7 +110,7 @@ def unpack(path: Path, folder: Path) -> Contents:
     """Write all files into an empty folder, and check them."""
     try:
         found, contents = _unpacked(path, folder)
-    except (tarfile.TarError, EOFError, zlib.error, OSError, msgspec.MsgspecError) as fault:
+    except (tarfile.TarError, EOFError, zlib.error, OSError, *UNREADABLE) as fault:
         raise BackupError(f"{path} is not a backup, or not all of it: {fault}. Nothing was changed.") from None
     if contents.format != FORMAT:
         raise BackupError(f"{path} was made by Jackfield {contents.version}, whose backups this one does not know.")

@@ -40,6 +40,7 @@ from jackfield.model.content import structured_part
 from jackfield.model.principal import Principal
 from jackfield.model.tool import CallKind
 from jackfield.model.trace_context import via
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.schemas import summarize
 from jackfield.sources.base import Begun, InTransaction, Invocation, LogNote, Progress, TaskUse
 from jackfield.sources.client import (
@@ -667,7 +668,7 @@ def reading_fault(kind: CallKind, result: Raw) -> str | None:
     """What is wrong with something that stands for what was read: a resource or a prompt has MCP's form."""
     try:
         msgspec.json.decode(result, type=_Contents if kind is CallKind.RESOURCE else _Messages)
-    except msgspec.DecodeError as fault:
+    except UNREADABLE as fault:
         return str(fault)
     return None
 

@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 
 from jackfield.catalog.names import CatalogNotice, Identity
 from jackfield.errors import DefinitionChanged, Refused, Unavailable
+from jackfield.protocol.json_bodies import UNREADABLE
 
 UNPINNED_KEYS = frozenset({"_meta"})
 """What a server may say anew with every listing; no agent sees it."""
@@ -124,7 +125,7 @@ def _canonical(raw: Raw) -> bytes:
         if isinstance(value, dict):
             value = {key: inner for key, inner in value.items() if key not in UNPINNED_KEYS}
         return _encode_canonically(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return msgspec.json.encode(bytes(raw).decode("utf-8", "replace"))
 
 

@@ -34,6 +34,7 @@ from jackfield.hooks.types import (
 )
 from jackfield.model.call import Call, CallError, Done, Failed, HookNote
 from jackfield.outgoing import Outgoing
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.settings.hooks import HookSettings
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.pool import WorkerPool
@@ -287,6 +288,6 @@ async def _replaced(answer: HookAnswer, outcome: Done | Failed, check: CheckResu
         return Done(answer.result)
     try:
         told = msgspec.json.decode(answer.result, type=str | CallError)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         raise HookFailed("the call failed, and it replaced the error by something that is not a message") from None
     return Failed(outcome.code, told) if isinstance(told, str) else Failed(told.code, told.message)

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from jackfield.model.call import Call, CallError, Done, Failed, HookNote
+from jackfield.protocol.json_bodies import UNREADABLE
 
 On = Literal["before_call", "after_call"]
 BEFORE: On = "before_call"
@@ -113,7 +114,7 @@ def answer_from(said: bytes, on: On) -> HookAnswer:
         raise HookFailed(f"it answered with more than {MAX_MESSAGE // 1024 // 1024} MB")
     try:
         answer = _decode(said)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
+    except UNREADABLE as fault:
         raise HookFailed("its answer is not a decision", detail=f"its answer is not a decision: {fault}") from None
     if answer.decision not in _ALLOWED[on]:
         raise HookFailed(f"it answered '{answer.decision}', which is no answer to {on}")

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from jackfield.errors import Unauthenticated, Unavailable
 from jackfield.outgoing import Outgoing, OutgoingError
+from jackfield.protocol.json_bodies import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +177,7 @@ class Issuer:
             listed = msgspec.json.decode(await self._get(url), type=_KeyList).keys
             self._keys = tuple(key for data in listed[:MOST_KEYS] if (key := _signing_key(data)) is not None)
             self._keys_read_at = self._clock()
-        except (Unavailable, msgspec.MsgspecError) as fault:
+        except (Unavailable, *UNREADABLE) as fault:
             log.warning("The keys of %s could not be read: %s", self.issuer, fault)
             return False
         self._is_failing = False
@@ -189,7 +190,7 @@ class Issuer:
         for url in metadata_urls(self.issuer):
             try:
                 found = msgspec.json.decode(await self._get(url), type=IssuerMetadata)
-            except (Unavailable, msgspec.MsgspecError) as fault:
+            except (Unavailable, *UNREADABLE) as fault:
                 faults.append(f"{url}: {fault}")
                 continue
             if found.issuer != self.issuer:

@@ -25,6 +25,7 @@ from jackfield.identity.people_transactions import BegunSignIn, Person
 from jackfield.identity.roles import roles_for
 from jackfield.outgoing import Outgoing, OutgoingBadUrl, OutgoingError, OutgoingResponse
 from jackfield.outgoing.urls import origin_of, parse_url
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.settings.identity import OidcSettings, RoleSettings
 
 log = logging.getLogger("jackfield")
@@ -231,7 +232,7 @@ class OidcProvider:
             )
         try:
             return msgspec.json.decode(response.content, type=_Tokens)
-        except msgspec.MsgspecError as fault:
+        except UNREADABLE as fault:
             log.warning("%s answered a sign-in without an id token: %s", self.settings.issuer, fault)
             raise self._unavailable() from None
 
@@ -255,7 +256,7 @@ class OidcProvider:
             return {}
         try:
             claims = msgspec.json.decode(response.content, type=dict[str, Any])
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             log.warning("%s gave userinfo that is not JSON; it is not used", self.settings.issuer)
             return {}
         if claims.get("sub") != subject:
@@ -350,7 +351,7 @@ def _error_in(response: OutgoingResponse) -> str:
     """What an error response says, for the log."""
     try:
         said = msgspec.json.decode(response.content, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         said = {}
     words = (_text(said.get("error")), _text(said.get("error_description")))
     return f"status {response.status} {' '.join(filter(None, words))}"

@@ -22,6 +22,7 @@ from jackfield.llm.types import (
     TextDelta,
 )
 from jackfield.model.items import InputTokens, OutputTokens, Usage
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.lines import LineSplitter, TooLong
 
 MAX_LINE = 16 * 1024 * 1024
@@ -139,7 +140,7 @@ class ChatStream:
         """An answer that was not streamed although we asked for it."""
         try:
             chunk = _decode(body)
-        except msgspec.DecodeError as fault:
+        except UNREADABLE as fault:
             raise BrokenStream(f"sent an answer that cannot be read ({fault})") from None
         return list(self._chunk(chunk))
 
@@ -172,7 +173,7 @@ class ChatStream:
             chunk = _decode(data)
         except msgspec.ValidationError as fault:
             raise BrokenStream(f"sent an event of an unknown shape ({fault})") from None
-        except msgspec.DecodeError:
+        except UNREADABLE:
             self._held = data + b"\n"  # an event may have several lines; its end decides
             if len(self._held) > MAX_LINE:
                 raise BrokenStream(f"sent an event of more than {MAX_LINE:,} bytes") from None

@@ -14,6 +14,7 @@ from msgspec import Struct
 from jackfield.llm.types import ModelFailed, OpenAIOptions
 from jackfield.model.text import counted
 from jackfield.protocol.backoff import backoff
+from jackfield.protocol.json_bodies import UNREADABLE
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
 _SERVER_FAULTS = 500
@@ -240,7 +241,7 @@ def read_fault(body: bytes | Any) -> Fault:
     if isinstance(body, bytes):
         try:
             body = msgspec.json.decode(body)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return Fault(words=body.decode("utf-8", "replace").strip())
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):

@@ -25,7 +25,7 @@ from jackfield.mcp.tools_list import HEADER as SEARCH_HEADER
 from jackfield.mcp.tools_list import search_above
 from jackfield.model.principal import Scope
 from jackfield.protocol.errors import MethodNotAllowed
-from jackfield.protocol.json_bodies import DEEPEST, check_depth, check_media_type
+from jackfield.protocol.json_bodies import DEEPEST, UNREADABLE, check_depth, check_media_type
 from jackfield.protocol.jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -268,7 +268,7 @@ def _read_batch(body: bytes) -> list[UncheckedMessage]:
         incoming = _decode_batch(body)
     except msgspec.ValidationError:
         raise RpcError(INVALID_REQUEST, "The batch holds something that is not an object.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise RpcError(PARSE_ERROR, f"The body is not valid JSON: {fault}.") from None
     if not 1 <= len(incoming) <= MOST:
         raise RpcError(INVALID_REQUEST, f"A batch has 1 to {MOST} messages. Send several.")
@@ -292,7 +292,7 @@ def read_message(body: bytes) -> AnyMessage:
             check_depth((incoming.params,))
     except msgspec.ValidationError:
         raise RpcError(INVALID_REQUEST, "The body is not a JSON-RPC object. Send one.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise RpcError(PARSE_ERROR, f"The body is not valid JSON: {fault}.") from None
     return message_of(incoming)
 

@@ -20,6 +20,8 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>.+?)`(?: - at `\$
 _MISSING = re.compile(r"Object missing required field `(?P<key>[^`]+)`(?: - at `\$\.?(?P<path>[^`]*)`)?$")
 _FAULT = re.compile(r"(?P<fault>.*?)(?: - at `(?:key in )?\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
 _LONGEST = 100
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding foreign JSON raises. For bad UTF-8 and deep nesting msgspec has no errors of its own."""
 
 
 def check_media_type(header: bytes | None) -> None:
@@ -38,7 +40,7 @@ def decoded(body: bytes, decode: Callable[[bytes], T], *, into: type[Any]) -> T:
         return decode(body)
     except msgspec.ValidationError as fault:
         if "got `float`" in str(fault):
-            with suppress(msgspec.ValidationError, RecursionError):  # 2.0 is a whole number to JSON Schema
+            with suppress(*UNREADABLE):  # 2.0 is a whole number to JSON Schema
                 return decode(msgspec.json.encode(_whole(msgspec.json.decode(body))))
         raise bad_value(fault, what="The body", into=into) from None
     except msgspec.DecodeError as fault:

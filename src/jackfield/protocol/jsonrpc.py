@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from jackfield.errors import JackfieldError
+from jackfield.protocol.json_bodies import UNREADABLE
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -93,7 +94,7 @@ class RpcResponse(Struct, frozen=True, kw_only=True):
             return self.result
         try:
             error = ErrorObject() if self.error is None else msgspec.json.decode(self.error, type=ErrorObject)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             error = ErrorObject()
         raise RpcError(error.code or SERVER_ERROR, error.message or "no message", error.data)
 
@@ -133,7 +134,7 @@ def parse(data: bytes | str) -> list[RpcMessage]:
     """The messages of a server: one, or with MCP's revision 2025-03-26 several. Raises `NotAMessage`."""
     try:
         return _decode_many(data) if data[:1] in (b"[", "[") else [_decode_one(data)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         shown = data[: _EXCERPT * 4]
         text = " ".join((shown.decode("utf-8", "replace") if isinstance(shown, bytes) else shown).split())
         is_cut = len(text) > _EXCERPT or len(data) > len(shown)

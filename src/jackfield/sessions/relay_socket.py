@@ -23,6 +23,7 @@ from msgspec import UNSET, Raw, UnsetType
 from jackfield.errors import BadRequest, InvalidArguments, Refused, ToolNotFound
 from jackfield.model.call import Call, Done, Failed
 from jackfield.model.ids import new_id
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -288,7 +289,7 @@ def _read(line: bytes) -> UncheckedMessage:
         message = _decode(line)
     except msgspec.ValidationError:
         raise RpcError(INVALID_REQUEST, "A message is one JSON object.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise RpcError(PARSE_ERROR, f"This line is not JSON: {fault}") from None
     if message.jsonrpc not in ("2.0", UNSET):
         raise RpcError(INVALID_REQUEST, "This is not JSON-RPC 2.0.")

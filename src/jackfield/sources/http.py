@@ -22,6 +22,7 @@ from jackfield.model.tool import Tool, ToolKind
 from jackfield.outgoing import Outgoing, OutgoingError, OutgoingResponse, OutgoingTimedOut
 from jackfield.outgoing.errors import OutgoingBadUrl
 from jackfield.outgoing.urls import parse_url
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.sources.authorization import NoLogins, SourceLogins, send_authorized, with_login
 from jackfield.sources.base import Invocation, Listing
 
@@ -128,7 +129,7 @@ def json_outcome(answer: OutgoingResponse) -> Done | Failed:
     try:
         # Into Python values and not into Raw, because only that looks at every string and number.
         msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         kind = answer.headers.get("content-type", "none")[:80]
         message = f"The answer is not JSON (content type: {kind}); it begins: {_excerpt(content, 80)}"
         return Failed("bad_response", message)

@@ -16,6 +16,7 @@ from jackfield.connections.oauth.errors import DiscoveryFailed, OAuthUnavailable
 from jackfield.outgoing import Outgoing, OutgoingBadUrl, OutgoingError, OutgoingRefused, OutgoingResponse
 from jackfield.outgoing.client import MAX_REDIRECTS
 from jackfield.outgoing.urls import HttpOrigin, origin_of, parse_url
+from jackfield.protocol.json_bodies import UNREADABLE
 
 MAX_BYTES = 256 * 1024
 SECONDS = 15.0
@@ -121,7 +122,7 @@ def is_loopback(host: str) -> bool:
 def _object(response: OutgoingResponse) -> dict[str, Any] | None:
     try:
         decoded = msgspec.json.decode(response.content)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     return decoded if isinstance(decoded, dict) else None
 

@@ -15,6 +15,7 @@ from msgspec import Raw, Struct
 from jackfield.errors import JackfieldError
 from jackfield.model.redaction import cut
 from jackfield.model.tool import EMPTY_SCHEMA, Category, CostEstimate, Metadata, Tool
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.manifest import is_semver
 from jackfield.settings.parsing import snake_keys
 from jackfield.sources.base import About, Listing
@@ -41,7 +42,6 @@ _METADATA = frozenset(Metadata.__struct_fields__) - {"verify"}
 """A service does not name a tool that is called in the name of its callers."""
 _COSTS = frozenset(cost.value for cost in CostEstimate)
 _VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9}){0,2}", re.ASCII)
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class BadManifest(JackfieldError):
@@ -61,7 +61,7 @@ def manifest_of(body: bytes, rules: ListingRules) -> ServiceManifest:
     """The manifest in a response's body. Raises `BadManifest`."""
     try:
         parts = msgspec.json.decode(body, type=dict[str, Raw])
-    except _UNREADABLE as fault:
+    except UNREADABLE as fault:
         raise BadManifest(f"It answered with no manifest: {_reason(fault)}. Its url may be wrong.") from None
     is_protojson = "protocolVersion" in parts
     document = snake_keys(parts)
@@ -102,14 +102,14 @@ def _check_version(version: Any) -> None:
 def _value(raw: Raw | None) -> Any:
     try:
         return None if raw is None else msgspec.json.decode(raw)
-    except _UNREADABLE as fault:
+    except UNREADABLE as fault:
         raise BadManifest(f"Its manifest cannot be read: {_reason(fault)}. Correct it at the service.") from None
 
 
 def _list(raw: Raw | None, what: str) -> list[Raw]:
     try:
         return [] if raw is None or bytes(raw) == b"null" else msgspec.json.decode(raw, type=list[Raw])
-    except _UNREADABLE as fault:
+    except UNREADABLE as fault:
         raise BadManifest(
             f"Its manifest's '{what}' is not a list: {_reason(fault)}. Correct it at the service."
         ) from None
@@ -163,7 +163,7 @@ def _definition(raw: Raw) -> dict[str, Any]:
         raise UnusableTool(f"A tool is left out: its definition has more than the {MAX_DEFINITION:,} bytes allowed.")
     try:
         value = msgspec.json.decode(raw)
-    except _UNREADABLE as fault:
+    except UNREADABLE as fault:
         raise UnusableTool(f"A tool is left out: {_reason(fault)}. Correct it at the service.") from None
     name = value.get("name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:

@@ -15,6 +15,7 @@ from jackfield.model.call import NULL, Done, Failed, done, on_one_line
 from jackfield.model.redaction import cut
 from jackfield.model.tool import AsyncBehavior, ProgressTracking, at_path
 from jackfield.outgoing import OutgoingResponse
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.large_results import LargeResult, ResultPage
 from jackfield.sources.base import Begun, Look, Progress
 from jackfield.sources.http import outcome_of
@@ -58,7 +59,7 @@ def executed(response: OutgoingResponse, *, where: str) -> Done | Failed | Begun
         return refused(response, where=where)
     try:
         said = msgspec.json.decode(response.content, type=_Executed)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         said = _Executed()
     if said.success is UNSET:
         return _outcome_of(response)
@@ -73,7 +74,7 @@ def refused(response: OutgoingResponse, *, where: str) -> Failed:
     """A failed response: what the service says about it, or what the status most likely means."""
     try:
         said = msgspec.json.decode(response.content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         said = None
     error = said.get("error") if isinstance(said, dict) else None
     if isinstance(error, dict) and isinstance(error.get("message"), str):
@@ -95,7 +96,7 @@ def record_look(response: OutgoingResponse, *, where: str) -> Look:
         return Look(outcome=refused(response, where=where))
     try:
         record = msgspec.json.decode(response.content, type=_OneCall).call
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         return Look(outcome=Failed("bad_response", f"{where} answered with no record of a call: {fault}"))
     if record.status in _PENDING:
         return Look()
@@ -111,7 +112,7 @@ def notice_in(result: Raw) -> LargeResult | None:
         return None
     try:
         return msgspec.json.decode(result, type=LargeResult)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 
@@ -119,7 +120,7 @@ def page_in(response: OutgoingResponse) -> ResultPage | None:
     """A page of a large result; None: the answer is none."""
     try:
         return msgspec.json.decode(response.content, type=ResultPage) if _is_success(response.status) else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

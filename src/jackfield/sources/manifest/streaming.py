@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from jackfield.model.redaction import cut
 from jackfield.outgoing import OutgoingBadAnswer, OutgoingResponse, OutgoingUnreachable, StreamedResponse
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.sse import EventParser, ServerEvent
 from jackfield.sources.base import Invocation, LogNote, Progress
 from jackfield.sources.foreign import cleaned
@@ -54,7 +55,7 @@ async def _answer(response: StreamedResponse, invocation: Invocation, max_bytes:
 def _tell(event: ServerEvent, invocation: Invocation) -> None:
     try:
         said = msgspec.json.decode(event.data, type=_CallEvent)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return
     if said.progress is not None:
         message = None if said.progress.message is None else cut(cleaned(said.progress.message), MAX_TEXT)

@@ -18,6 +18,7 @@ from jackfield.model.call import on_one_line
 from jackfield.model.content import without_connection
 from jackfield.model.items import InputImage, InputText, Message, OutputText, Part
 from jackfield.model.redaction import cut
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NO_PARAMS, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.protocol.mcp import ELICIT, RELATED_TASK, ROOTS, SAMPLE, SUBSCRIPTION_KEY
@@ -81,7 +82,7 @@ def as_progress(params: Raw) -> tuple[int | None, Progress | None]:
     """The number of the request that a progress notification belongs to, and the progress."""
     try:
         said = msgspec.json.decode(params, type=_Progress)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None, None
     number = said.token if isinstance(said.token, int) else None
     message = None if said.message is None else cut(cleaned(said.message), MAX_LOG)
@@ -102,7 +103,7 @@ def updated_uri(params: Raw) -> str | None:
     """The resource that changed; None for a notification that cannot be read, or names what cannot be a resource."""
     try:
         uri = msgspec.json.decode(params, type=_Updated).uri
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return uri if len(uri) <= MAX_URI and is_plain(uri) else None
 
@@ -111,7 +112,7 @@ def subscription_number(params: Raw) -> int | None:
     """The number of the subscription that a notification belongs to."""
     try:
         said = msgspec.json.decode(params, type=_Acknowledged).meta.get(SUBSCRIPTION_KEY)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return said if isinstance(said, int) else int(said) if isinstance(said, str) and said.isdecimal() else None
 
@@ -124,7 +125,7 @@ def related_task(params: Raw) -> str | None:
     """The task of 2025-11-25 that a server's request belongs to."""
     try:
         found = msgspec.json.decode(params, type=_OfTask).meta.get(RELATED_TASK)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     task = found.get("taskId") if isinstance(found, dict) else None
     return task if isinstance(task, str) else None
@@ -138,7 +139,7 @@ def opened_id(params: Raw) -> str | None:
     """Which url was opened, and what it is for is done."""
     try:
         return cleaned(msgspec.json.decode(params, type=_Elicited).id)[:MAX_KEY]
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
 
 
@@ -147,7 +148,7 @@ def log_note(params: Raw) -> tuple[int, LogNote]:
     try:
         said = msgspec.json.decode(params, type=_Log)
         data = msgspec.json.decode(said.data)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return logging.DEBUG, LogNote(level="debug", message="a log notification that cannot be read")
     text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
     level = said.level if said.level in _LEVELS else "info"
@@ -224,7 +225,7 @@ def _sampling(params: Raw) -> dict[str, Any]:
         if memoryview(params).nbytes > MAX_SAMPLING:
             raise RpcError(INVALID_PARAMS, f"The sampling request has more than the {MAX_SAMPLING:,} bytes allowed.")
         asked = msgspec.json.decode(params, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise RpcError(INVALID_PARAMS, f"The sampling request is not one: {fault}") from None
     return {key: value for key, value in asked.items() if key not in ("_meta", "task")}
 
@@ -233,7 +234,7 @@ def _elicitation(params: Raw) -> ElicitRequest:
     try:
         said = msgspec.json.decode(params, type=_Elicitation)
         schema = None if said.schema is None else cleaned_schema(said.schema)
-    except (msgspec.DecodeError, Unremovable, RecursionError):
+    except (*UNREADABLE, Unremovable):
         raise RpcError(INVALID_PARAMS, "The elicitation request is invalid.") from None
     if said.mode == "url":
         if not (said.url or "").startswith(("https://", "http://")):
@@ -259,7 +260,7 @@ def sampler(source_context: SourceContext, *, model: str | None) -> Sample:
     async def sample(params: Raw) -> Raw:
         try:
             asked = msgspec.json.decode(params, type=_Sampling)
-        except msgspec.DecodeError as fault:
+        except UNREADABLE as fault:
             raise RpcError(INVALID_PARAMS, f"The sampling request is invalid: {fault}") from None
         try:
             text = await source_context.ask_model(

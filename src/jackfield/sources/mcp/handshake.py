@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.jsonrpc import NO_PARAMS, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.protocol.mcp import (
@@ -144,7 +145,7 @@ async def _discover(ask: Ask) -> Agreement | None:
             if MODERN not in _supported(error):
                 raise
             found = await _discovered(ask)  # it refused what it says it speaks, so it is asked once more
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     except RpcError as error:
         supported = _supported(error)
@@ -168,7 +169,7 @@ async def _initialize(transport: ClientTransport, ask: Ask, capabilities: dict[s
     except RpcError as error:
         hint = _hint(transport, error)
         raise McpClientError(f"The server refused the handshake: {error.message}{hint}") from None
-    except msgspec.DecodeError as fault:
+    except UNREADABLE as fault:
         raise McpClientError(f"The server's handshake is not valid MCP: {fault}.") from None
     if found.protocolVersion not in HANDSHAKE:
         raise McpClientError(f"The server speaks revision '{found.protocolVersion}' of MCP, which we do not.")

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.jsonrpc import NO_PARAMS, RpcError
 from jackfield.sources.client import AskClient
 from jackfield.sources.mcp.handlers import Sample, ServerRequest, answer_requests
@@ -40,7 +41,7 @@ def input_required(answer: Raw) -> InputRequired | None:
     """What the server asks for, if the result is a question. Raises `McpClientError` for what is neither."""
     try:
         found = _decode_input_required(answer)
-    except msgspec.DecodeError as fault:
+    except UNREADABLE as fault:
         raise McpClientError(f"The server's response is not valid MCP: {fault}.") from None
     return found if found.result_type == "input_required" else None
 

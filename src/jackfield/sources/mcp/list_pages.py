@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.sources.mcp.transport import MAX_MESSAGE, McpClientError
 
 MAX_PAGES = 1_000
@@ -34,7 +35,7 @@ async def read_pages(
             page = _decode_page(answer)
             found += _decode_definitions(page.get(member, b"null"))
             following = _decode_cursor(page.get("nextCursor", b"null"))
-        except msgspec.DecodeError as fault:
+        except UNREADABLE as fault:
             raise McpClientError(f"The server's answer to {method} is not valid MCP: {fault}.") from None
         if not following or following in seen or len(found) > most:
             break

@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 
 from jackfield.model.content import OF_THE_CONNECTION
 from jackfield.model.tool import Tool, ToolKind
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.mcp import ParamHeader, declared_headers, header_fault
 from jackfield.sources.base import Listing
 from jackfield.sources.foreign import (
@@ -116,7 +117,7 @@ def _parsed(raw: Raw) -> McpDefinition:
         raise UnusableTool(f"A tool is left out: its definition has more than the {MAX_DEFINITION:,} bytes allowed.")
     try:
         definition = msgspec.json.decode(raw, type=McpDefinition)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise UnusableTool(f"{_which(raw)} is left out: {fault}. Correct it at the server.") from None
     if not 0 < len(definition.name) <= MAX_NAME:
         raise UnusableTool(f"A tool is left out: its name does not have 1 to {MAX_NAME} characters.")
@@ -126,7 +127,7 @@ def _parsed(raw: Raw) -> McpDefinition:
 def _which(raw: Raw) -> str:
     try:
         return f"Tool {shown(msgspec.json.decode(raw, type=_Named).name, most=MAX_NAME)}"
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return "A tool"
 
 
@@ -167,5 +168,8 @@ def _tool(definition: McpDefinition, raw: Raw, rules: ListingRules) -> Tool:
 
 def _unknown_members(raw: Raw) -> dict[str, Any]:
     """Those of a definition that the gateway has no use for; a later revision may have more of them."""
-    members = msgspec.json.decode(raw, type=dict[str, Raw])
-    return {key: msgspec.json.decode(value) for key, value in members.items() if key not in _KNOWN}
+    try:
+        members = msgspec.json.decode(raw, type=dict[str, Raw])
+        return {key: msgspec.json.decode(value) for key, value in members.items() if key not in _KNOWN}
+    except UNREADABLE as fault:
+        raise UnusableTool(f"{_which(raw)} is left out: {fault}. Correct it at the server.") from None

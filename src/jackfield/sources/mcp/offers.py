@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from jackfield.model.content import OF_THE_CONNECTION
 from jackfield.model.resource import REPEATABLE, SCHEME, Resource
 from jackfield.model.tool import CallKind, JsonSchema, Tool, ToolKind
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.sources.base import Listing
 from jackfield.sources.foreign import (
     MAX_DEFINITION,
@@ -106,7 +107,7 @@ def _parsed(raw: Raw, what: str, *, key: str, longest: int) -> dict[str, Any]:
         raise UnusableTool(f"A {what} is left out: its definition has more than the {MAX_DEFINITION:,} bytes allowed.")
     try:
         definition = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise UnusableTool(f"A {what} is left out: {fault}. Correct it at the server.") from None
     name = definition.get(key)
     if not isinstance(name, str) or not 0 < len(name) <= longest:

@@ -12,6 +12,7 @@ from jackfield.model.call import Done, Failed, on_one_line
 from jackfield.model.content import without_connection
 from jackfield.model.redaction import cut
 from jackfield.model.tool import CallKind
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.jsonrpc import RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.sources.base import CompletionRequest
@@ -55,7 +56,7 @@ def contents_of(answer: Raw) -> Done | Failed:
     try:
         msgspec.json.decode(answer)  # into Python values once, because only that validates every string and number
         read = _decode_read(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         return _unusable(fault)
     members = [b'"contents":%b' % bytes(on_one_line(read.contents))]
     if isinstance(read.ttl_ms, int) and not isinstance(read.ttl_ms, bool):
@@ -68,7 +69,7 @@ def messages_of(answer: Raw) -> Done | Failed:
     try:
         msgspec.json.decode(answer)
         got = _decode_got(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         return _unusable(fault)
     members = [b'"messages":%b' % bytes(on_one_line(got.messages))]
     if isinstance(got.description, str):
@@ -100,7 +101,7 @@ def completion_of(answer: Raw) -> Raw:
         raise McpClientError(f"The server's completion has {size:,} bytes; {MAX_COMPLETION:,} are allowed.")
     try:
         completed = _decode_completed(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+    except UNREADABLE as fault:
         raise McpClientError(f"The server's completion is not valid MCP: {cut(str(fault), _MAX_FAULT)}.") from None
     found = completed.completion
     if len(found.values) > MAX_VALUES:

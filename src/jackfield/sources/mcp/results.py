@@ -8,6 +8,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from jackfield.model.call import Done, Failed, on_one_line
 from jackfield.model.content import Content, collapse, text_of, without_connection
 from jackfield.model.redaction import cut
+from jackfield.protocol.json_bodies import UNREADABLE
 
 _MAX_FAULT = 500
 
@@ -30,7 +31,7 @@ def outcome_of(answer: Raw) -> Done | Failed:
         # Into Python values once, because only that validates every string and number.
         msgspec.json.decode(answer)
         parts = _decode_result(answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         return Failed("bad_response", f"The server's response is not valid MCP: {cut(str(fault), _MAX_FAULT)}.")
     if parts.content is UNSET and parts.structured is UNSET and parts.tool_result is not UNSET:
         return Done(on_one_line(parts.tool_result))

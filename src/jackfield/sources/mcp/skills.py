@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from jackfield.errors import SourceUnavailable
 from jackfield.model.call import Done, Failed
 from jackfield.model.skill import EXTENSION, SKILL_FILE, Skill, SkillFile
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
 from jackfield.sources.base import Listing
 from jackfield.sources.foreign import has_hidden, shown
@@ -107,7 +108,7 @@ class ServerSkills:
         try:
             raw = await connection.skill(uri)
             skill = entry_of(msgspec.json.decode(raw, type=_Got).skill, source=self._source)
-        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        except UNREADABLE as fault:
             raise SourceUnavailable(f"Skill {shown(uri)} cannot be offered: the answer is invalid ({fault}).") from None
         except BadSkill as fault:
             raise SourceUnavailable(f"Skill {shown(uri)} cannot be offered: {fault}.") from None
@@ -175,7 +176,7 @@ async def read_directory(uri: str, cursor: str | None, connection: Connection) -
     raw = await connection.directory(uri, cursor)
     try:
         page = msgspec.json.decode(raw, type=_Directory)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise McpClientError(f"The server's directory is not valid MCP: {fault}.") from None
     children = [child for child in page.resources[:MAX_CHILDREN] if isinstance(child.get("uri"), str)]
     shown_children = [child for child in children if not has_hidden(child)]

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from jackfield.model.call import Failed
 from jackfield.model.redaction import cut
 from jackfield.model.tool import Tool
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ErrorObject, RpcError
 from jackfield.protocol.jsonrpc import encode as encode_json
 from jackfield.protocol.mcp import MISSING_CAPABILITY, NEEDS_TASKS, TASKS
@@ -95,7 +96,7 @@ def created_task(answer: Raw, *, is_modern: bool) -> Begun | None:
             state: TaskState | None = msgspec.json.decode(data, type=TaskState)
         else:
             state = msgspec.json.decode(data, type=_CoreCreated).task
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise McpClientError(f"The server's task is not MCP's: {fault}.") from None
     if state is None:
         return None
@@ -228,14 +229,14 @@ def _state(answer: Raw) -> TaskState:
     try:
         msgspec.json.decode(answer)  # into Python values once, because only that validates every string and number
         return msgspec.json.decode(answer, type=TaskState)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise McpClientError(f"The server's task is not MCP's: {fault}.") from None
 
 
 def _failed(error: Raw | UnsetType) -> Failed:
     try:
         fault = ErrorObject() if error is UNSET else msgspec.json.decode(error, type=ErrorObject)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         fault = ErrorObject()
     return _broken(RpcError(fault.code or INTERNAL_ERROR, fault.message or "The task failed.", fault.data))
 

@@ -229,11 +229,11 @@ def servers_of(root: Node) -> list[Node]:
 
 def operation_of(node: Node, item: Node, document: Document) -> Node:
     """The operation with its parameters as OpenAPI 3 has them, and a `requestBody`. Raises `Unusable`."""
-    parameters: dict[tuple[Any, Any], Node] = {}
+    parameters: dict[tuple[str, str], Node] = {}
     for holder in (item, node):
         for raw in list_in(holder, "parameters"):
             parameter = document.resolved(raw, what="parameter")
-            parameters[parameter.get("in"), parameter.get("name")] = parameter
+            parameters[text_in(parameter, "in"), text_in(parameter, "name")] = parameter
     kept = [_parameter(one) for (place, _), one in parameters.items() if place not in ("body", "formData")]
     bodies = [one for (place, _), one in parameters.items() if place == "body"]
     fields = [one for (place, _), one in parameters.items() if place == "formData"]

@@ -33,6 +33,7 @@ from jackfield.outgoing import (
     with_answer,
 )
 from jackfield.outgoing.urls import named_origin
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.sources.authorization import (
     Authorization,
     WithoutLogin,
@@ -126,7 +127,7 @@ def _said(content: bytes) -> str:
     """What a service says went wrong: the message in its JSON, wherever services put it, else how the text begins."""
     try:
         value = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return _line(_beginning(content))
     return _line(_message_in(value, depth=0) or _beginning(content))
 

@@ -15,6 +15,7 @@ from msgspec import Meta, Raw, Struct
 
 from jackfield.model.content import OF_THE_CONNECTION
 from jackfield.model.skill import DYNAMIC, SKILL_FILE, Skill, SkillFile, digest_of, root_of
+from jackfield.protocol.json_bodies import UNREADABLE
 from jackfield.sources.foreign import MAX_DEFINITION, MAX_URI, has_hidden, shown
 from jackfield.sources.openapi.yaml_text import BadYaml, read_yaml
 
@@ -82,7 +83,7 @@ def entry_of(raw: Raw, *, source: str) -> Skill:
     try:
         entry = msgspec.json.decode(raw, type=_Entry)
         more = _more_in(msgspec.json.decode(raw, type=dict[str, Any]))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except UNREADABLE as fault:
         raise BadSkill(f"its entry is invalid ({fault})") from None
     if isinstance(entry.resources, str):
         if entry.resources != DYNAMIC:
