@@ -87,7 +87,9 @@ def build(place: Path) -> Stage:
         if word == "FROM":
             base, _, name = rest.partition(" AS ")
             stages.append(Stage(base=base, name=name, root=place / f"stage{len(stages)}"))
-            shutil.copytree(debian(place, base.partition(":")[0]), stages[-1].root, symlinks=True, dirs_exist_ok=True)
+            # cp, since there are devices, and owners that matter
+            command = ["cp", "-a", debian(place, base.partition(":")[0]), stages[-1].root]
+            subprocess.run(command, check=True)  # noqa: S603
         else:
             carry_out(word, rest, stages, context)
     return stages[-1]
@@ -184,7 +186,7 @@ def debian(place: Path, image: str) -> Path:
     install = f"apt-get -qq update && apt-get -qq install --no-install-recommends {shlex.join(BASES[image])} >/dev/null"
     run(Stage(base=image, name="", root=root), ["/bin/sh", "-c", install])
     if image == "node":
-        packed = subprocess.run(["npm", "pack", NPM], cwd=place, stdout=PIPE, text=True, check=True)  # noqa: S603, S607
+        packed = subprocess.run(["npm", "pack", "--silent", NPM], cwd=place, stdout=PIPE, text=True, check=True)  # noqa: S603, S607
         with tarfile.open(place / packed.stdout.split()[-1]) as archive:
             archive.extractall(root / "opt/npm", filter="data")
         for name in ("npm", "npx"):

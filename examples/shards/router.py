@@ -24,6 +24,8 @@ KEPT = ("spaces", "agents", "smart-spaces")
 """Collections whose members have a shard of their own, which their id says."""
 FOUND = ("runs", "calls", "sessions", "responses")
 """Collections whose ids do not say a shard: it is asked for."""
+WHOLE = ("export", "events")
+"""Members that are no ids: they are about a whole database."""
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "host"}
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -38,9 +40,9 @@ class Router:
     async def handle(self, request: Request) -> Response:
         body = await request.body()
         collection, name = about(request.url.path)
-        if collection in KEPT and name is None:
-            if request.method == "GET":
-                return await self._merged(request, collection)
+        if name is None and request.method == "GET" and collection in KEPT + FOUND:
+            return await self._merged(request, collection)
+        if name is None and collection in KEPT:
             name = field_of(body, "id")
             if not isinstance(name, str):
                 return refused(
@@ -50,11 +52,11 @@ class Router:
             return refused(
                 f"{name} would be in another shard than {', '.join(strays)}. Give them ids that begin alike."
             )
-        if collection in FOUND:
-            return await self._found(request, body) if name else await self._merged(request, collection)
-        # What is about no space and no agent, such as the call of a tool, belongs to its caller: the same key always
-        # comes to the same shard, so its idempotency keys, limits and budget are kept there.
-        return await self._forward(self._home(name or request.headers.get("authorization", "")), request, body)
+        if name in WHOLE:
+            return refused(f"{request.url.path} is of one shard. Ask the shards themselves.")
+        if collection in FOUND and name is not None:
+            return await self._found(request, body)
+        return await self._forward(self._home(owner(request, collection, name, body)), request, body)
 
     def _strays(self, agent: str, body: bytes) -> list[str]:
         """Spaces that an agent is to be in, and that are in another shard."""
@@ -112,6 +114,17 @@ def about(path: str) -> tuple[str, str | None]:
     """The collection and the member that a path is about: `/api/spaces/acme-lobby/stream`, `/api/v1/calls/ID`."""
     parts = path.removeprefix("/api/v1/").removeprefix("/api/").strip("/").split("/")
     return parts[0], parts[1] if len(parts) > 1 else None
+
+
+def owner(request: Request, collection: str, name: str | None, body: bytes) -> str:
+    """The space or agent that a request is about; else its caller. The same key always comes to the same shard, so its
+    idempotency keys, limits and budget are kept there.
+    """
+    if collection in KEPT and name is not None:
+        return name
+    if collection == "sessions" and isinstance(agent := field_of(body, "agent"), str):
+        return agent
+    return request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
 
 
 def field_of(body: bytes, name: str) -> object:

@@ -28,6 +28,7 @@ description = "Give the arguments back."
 inputSchema = { type = "object" }
 executionType = "internal"
 """
+TOOLS = ("mirror", "echo", "nobody", "nothing")
 MIND = r"""
 [[turns]]
 when = { result = "send_message" }
@@ -66,12 +67,14 @@ def test_what_belongs_together_is_in_one_database(
             }
         assert len(client.get("/api/spaces").json()["spaces"]) == len(FAMILIES)
 
-        call = client.post("/api/v1/tools/mirror/execute", json={"arguments": {"n": 1}}).json()
-        assert client.get(f"/api/v1/calls/{call['call_id']}").json()["call"]["args"] == {"n": 1}
+        calls = [client.post(f"/api/v1/tools/{tool}/execute", json={"arguments": {"n": 1}}) for tool in TOOLS]
+        assert len({call.headers["x-shard"] for call in calls}) == 1, "the calls of one key"
+        assert client.get(f"/api/v1/calls/{calls[0].json()['call_id']}").json()["call"]["args"] == {"n": 1}
 
         [first, other] = (next(name for name in FAMILIES if at[name] == shard) for shard in ("0", "1"))
         stray = client.post("/api/agents", json={"id": f"{first}-x", "model": "mind", "spaces": [f"{other}-lobby"]})
         assert (stray.status_code, f"in another shard than {other}-lobby" in stray.text) == (400, True)
+        assert client.get("/api/v1/calls/export").status_code == 400
         two.kill()
         assert client.get(f"/api/spaces/{first}-lobby").status_code == 200
         assert client.get(f"/api/spaces/{other}-lobby").status_code == 503
