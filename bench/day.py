@@ -41,12 +41,12 @@ OF_WAL = 0.6
 class Costs(Struct, frozen=True, kw_only=True):
     """Of one call and one cycle, in milliseconds of CPU and bytes, from docs/scale.md."""
 
-    call_database_ms: float = 0.06
-    call_gateway_ms: float = 0.17
+    call_database_ms: float = 0.05
+    call_gateway_ms: float = 0.13
     call_wal: float = 1_130
-    cycle_database_ms: float = 8.0
-    cycle_gateway_ms: float = 10.5
-    cycle_wal: float = 19_900
+    cycle_database_ms: float = 6.1
+    cycle_gateway_ms: float = 8.0
+    cycle_wal: float = 19_800
 
 
 class Minute(Struct, frozen=True):
@@ -144,7 +144,7 @@ def report(
     )
     yield (
         f"- The busiest database is away for a minute at 15:00: at most {max(one.behind for one in minutes):.0f} s of "
-        f"its work wait, for {len(late)} minutes in all."
+        f"its work wait, for {len(late)} minute{'s' * (len(late) != 1)} in all."
     )
     yield ""
     yield "| hour | cycles a second | calls a second | busiest database |"
