@@ -1,9 +1,10 @@
 """Checks the files of `deploy/` without a container engine: `make image`.
 
 The linter of Dockerfiles and the schemas of compose and Kubernetes come from PyPI. Then the Dockerfile is carried out:
-each stage in a folder of its own, its steps in bubblewrap, and at the end the gateway of the last stage as its user, with a
-file system that is read-only but for /data and /tmp. In the place of the official images stands Debian by debootstrap,
-with its own Python and Node.js, where images cannot be pulled. Needs root, debootstrap and bubblewrap.
+each stage in a folder of its own, its steps in bubblewrap, and at the end the gateway of the last stage as its user,
+with a file system that is read-only but for /data and /tmp. In the place of the official images stands Debian by
+debootstrap, with its own Python and Node.js, since images cannot be pulled where there is no engine. Needs root,
+debootstrap and bubblewrap.
 """
 
 import argparse
