@@ -36,7 +36,8 @@ LINTERS = (
 LENT = re.compile(r"(?i)(pip|npm_config|node_extra)_.*|.*_(proxy|ca_bundle)|ssl_cert_file|npm_.*")
 """Variables by which this machine reaches its registries; the steps get them, too."""
 HEALTHY_SECONDS = 60
-TMP = "/tmp"  # noqa: S108
+BWRAP = ("bwrap", "--cap-add", "ALL")
+FRESH = ("--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev")  # noqa: S108
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -147,21 +148,7 @@ def run(stage: Stage, command: list[str]) -> None:
     """One step, as root, with this machine's network."""
     lent = {name: value for name, value in os.environ.items() if LENT.fullmatch(name)}
     bound = [part for path in registry_paths() for part in ("--ro-bind", path, path)]
-    base = [
-        "bwrap",
-        "--cap-add",
-        "ALL",
-        "--bind",
-        str(stage.root),
-        "/",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--tmpfs",
-        TMP,
-        *bound,
-    ]
+    base = [*BWRAP, "--bind", str(stage.root), "/", *FRESH, *bound]
     env = {"PATH": PATH, "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"} | lent | stage.env
     subprocess.run([*base, "--chdir", stage.folder, "--", *command], env=env, check=True)  # noqa: S603
 
@@ -199,20 +186,8 @@ def debian(place: Path, image: str) -> Path:
 def start(image: Stage) -> int:
     """The gateway, as the image would start it, in a network of its own; 0 if its health check says that it is well."""
     user, _, group = image.user.partition(":")
-    base = ["bwrap", "--cap-add", "ALL", "--ro-bind", str(image.root), "/", "--bind", str(image.root / "data"), "/data"]
-    base += [
-        "--tmpfs",
-        TMP,
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--unshare-net",
-        "--unshare-pid",
-        "--chdir",
-        image.folder,
-        "--",
-    ]
+    base = [*BWRAP, "--ro-bind", str(image.root), "/", "--bind", str(image.root / "data"), "/data", *FRESH]
+    base += ["--unshare-net", "--unshare-pid", "--chdir", image.folder, "--"]
     base += ["setpriv", "--reuid", user, "--regid", group, "--clear-groups", "--no-new-privs", "--bounding-set", "-all"]
     gateway = shlex.join([*image.said["ENTRYPOINT"], *image.said["CMD"]])
     health = shlex.join(image.said["HEALTHCHECK"])
