@@ -121,7 +121,7 @@ class ProgramExecution:
         self._tasks: set[asyncio.Task[Call]] = set()
         """Calls that are carried out here."""
         self._settled: list[Call] = []
-        """Calls that were, of which the program was not told yet."""
+        """Those that were, of which the program was not told yet; after a replay, those that the journal had."""
         self._is_idle = False
         """The program waits, and nothing is being written for it."""
         self._early = EarlyOutcome(store)
@@ -163,6 +163,8 @@ class ProgramExecution:
             if answers and not turn.is_over:
                 turn = await self._deliver(answers)
             self._compare(step, record, turn)
+        answered = [call for step in journal.steps for call in step.calls if call.answer is not None]
+        self._settled = sorted(answered, key=lambda call: call.answer or 0)
         return turn
 
     async def _recorded_answer(self, n: int, now: int, calls: dict[str, Call]) -> Answer:

@@ -93,15 +93,8 @@ class ProgramProcess:
         """Seconds that the program has had the processor for itself."""
 
     @classmethod
-    async def start(cls, host: WorkerHost, settings: ProgramSettings) -> "ProgramProcess":
+    async def start(cls, host: WorkerHost, plan: LaunchPlan) -> "ProgramProcess":
         """Raises `CouldNotStart`, and leaves nothing behind then."""
-        plan = await host.sandboxes.plan(
-            _sandbox(settings),
-            command=(sys.executable, "-s", "-P", "-S", "-X", "utf8", str(RUNTIME)),
-            env={"PATH": os.defpath, "HOME": HOME, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
-            readable=(RUNTIME,),
-            name="program",
-        )
         ours, theirs = socket.socketpair()
         null = os.open(os.devnull, os.O_RDWR)
         try:
@@ -171,6 +164,17 @@ class ProgramProcess:
         self.kill()
         how = self._plan.describe_exit(await self._child.wait())
         return _failed("program_failed", f"The program's process ended: {how}.")
+
+
+async def launch_plan(host: WorkerHost, settings: ProgramSettings) -> LaunchPlan:
+    """How the process of a program is started, any number of times. Raises `CouldNotStart`."""
+    return await host.sandboxes.plan(
+        _sandbox(settings),
+        command=(sys.executable, "-s", "-P", "-S", "-X", "utf8", str(RUNTIME)),
+        env={"PATH": os.defpath, "HOME": HOME, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+        readable=(RUNTIME,),
+        name="program",
+    )
 
 
 def _failed(code: str, message: str) -> Turn:

@@ -151,9 +151,9 @@ class ProgramService:
             ]
             taken_up += [partial(run_tx.claim, run_id, owner=owner) for run_id in found.ready]
             takes = taken_up + takes
-        for take in takes:
-            if self._room > 0:
-                await self._start(take)
+        begun = await asyncio.gather(*map(self._start, takes[: max(0, self._room)]))  # one commit for all
+        if not all(begun):
+            self._woken.set()  # others were first, so there is room for what was left out
         await self._end_forsaken()
 
     def _may_begin(self, call: Call) -> bool:
@@ -178,14 +178,15 @@ class ProgramService:
             ):
                 await self._start(partial(run_tx.seize, run_id, owner=self._gateway_id))
 
-    async def _start(self, take: Callable[[], Any]) -> None:
+    async def _start(self, take: Callable[[], Any]) -> bool:
         """Drive a program that this transition hands over, if it does."""
         run: Run | None = await self._store.write(take)
         if run is None:
-            return
+            return False
         task = asyncio.create_task(self._drive(run), name=f"program {run.id}")
         self._in_hand[run.id] = task
         task.add_done_callback(lambda _: self._let_go(run.id))
+        return True
 
     def _let_go(self, run_id: str) -> None:
         self._in_hand.pop(run_id, None)

@@ -87,6 +87,10 @@ class Sandboxes:
             said = f"The sandbox's folders cannot be read: {error.strerror}."
             raise SandboxUnavailable(f"{said} Give the gateway permission to read them.") from error
 
+    def hidden_now(self) -> tuple[Path, ...]:
+        """What is there of all that no sandbox shows. A plan that was made with something else is out of date."""
+        return tuple(path for path in self._hidden if path.exists())
+
     async def choose(self, settings: SandboxSettings) -> Kind:
         """The kind to use. Raises `SandboxUnavailable`."""
         kind = await self._choose(settings)
