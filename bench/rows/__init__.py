@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from bench.budget import Bench
 from bench.figures import Line
 from bench.rows import (
+    cycles,
     execute,
     export,
     growth,
@@ -43,6 +44,7 @@ ROWS: Mapping[str, Callable[[Bench], list[Line]]] = {
     "parked": parked.measure,
     "workers": workers.measure,
     "programs": programs.measure,
+    "cycles": cycles.measure,
     "responses": responses.measure,
     "mcp": mcp.measure,
     "reading": reading.measure,

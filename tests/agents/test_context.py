@@ -1,5 +1,6 @@
 """What an agent keeps of its past: the newest word by word, the older in summary, never more than it has room for."""
 
+import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -80,7 +81,10 @@ def test_a_call_is_never_kept_without_its_output_nor_an_output_without_its_call(
 def test_a_short_life_is_kept_word_by_word() -> None:
     past = [cycle(number) for number in (1, 2, 3)]
     mind = lived(*past)
-    assert mind.cycles == tuple(past)
+    assert [one.items for one in mind.cycles] == [one.items for one in past]
+    assert [one.size for one in mind.cycles] == [
+        sum(len(msgspec.json.encode(item)) for item in one.items) for one in past
+    ]
     assert mind.items == tuple(item for one in past for item in one.items)
 
 

@@ -33,6 +33,8 @@ class PastCycle(Struct, frozen=True, kw_only=True):
     summary: str
     items: tuple[Item, ...] = ()
     """All that was read, said and done; empty once only the summary is left."""
+    size: int | None = None
+    """Characters of the items; None: not known."""
 
 
 class AgentContext(Struct, frozen=True, kw_only=True):
@@ -72,13 +74,13 @@ def with_cycle(context: AgentContext, past: PastCycle, *, room: int, hops: int) 
     """
     past = msgspec.structs.replace(past, items=tuple(map(_without_images, past.items)))
     most = room * CHARACTERS_PER_TOKEN
-    cycles = [*context.cycles, _fitted(past, most)]
-    sizes = [_size_of(one.items) for one in cycles]
+    cycles = list(map(_with_size, (*context.cycles, _fitted(past, most))))
+    sizes = [one.size or 0 for one in cycles]
     total = sum(sizes)
     for place, size in enumerate(sizes[:-1]):
         if total <= most:
             break
-        cycles[place] = msgspec.structs.replace(cycles[place], items=())
+        cycles[place] = msgspec.structs.replace(cycles[place], items=(), size=0)
         total -= size
     return AgentContext(cycles=_with_room(cycles, most // SHARE_OF_SUMMARIES), hops=hops)
 
@@ -103,8 +105,12 @@ def tokens_of(items: Sequence[Item]) -> int:
 
 
 def _size_of(items: Sequence[Item]) -> int:
-    """How many characters these take."""
-    return sum(len(msgspec.json.encode(item)) for item in items)
+    """How many characters these take, without what joins them to a list."""
+    return len(msgspec.json.encode(items)) - len(items) - 1 if items else 0
+
+
+def _with_size(past: PastCycle) -> PastCycle:
+    return past if past.size is not None else msgspec.structs.replace(past, size=_size_of(past.items))
 
 
 def _fitted(past: PastCycle, room: int) -> PastCycle:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from jackfield.calls import transactions as call_tx
 from jackfield.calls.rows import call_from, identity_values, outcome_values
 from jackfield.model.agent_state import Cycle, CycleStatus
-from jackfield.model.call import Call, CallStatus, Done, Failed
+from jackfield.model.call import Call, CallError, CallStatus, Delivery, Done, Failed
 from jackfield.model.event import Event
 from jackfield.model.space import SYSTEM
 from jackfield.runs import model_steps
@@ -203,7 +203,17 @@ def _insert(call: Call, builtin: Builtin | None, large_result: int) -> Script[Ca
     values = identity_values(call) | outcome_values(told) | place | {"status": status.value}
     rows = yield "insert_builtin_call", values
     yield from call_tx.keep_large(large)
-    written = call_from(rows[0])
+    written = replace(
+        call,
+        status=status,
+        delivery=Delivery.INLINE,
+        result=told.result,
+        error=CallError(told.code, told.message) if isinstance(told, Failed) else None,
+        attempt=1,
+        shown=None,
+        created_at=rows[0]["created_at"],
+        finished_at=rows[0]["finished_at"],
+    )
     if call.shown:  # its model had begun to write it, and it was refused
         yield from space_tx.show_outcome(replace(written, shown=call.shown))
     yield from call_tx.announce(written)

@@ -65,7 +65,7 @@ INSERT INTO calls (id, run_id, tool, source, tool_version, kind, arguments, prin
 VALUES (:id, :run_id, :tool, :source, :tool_version, :kind, :arguments, :principal, :agent, :space_id, :chat_id,
     :cycle_id, :step, :idx, :status, 'inline', :result, :error_code, :error_message, :idempotent, 1, :owner,
     :timeout_ms, :expires_in_ms, NULL, :asked_arguments, :hooks, :trace_id, clock_ms(), clock_ms())
-RETURNING *
+RETURNING id, created_at, finished_at
 
 -- name: take_over_cycle
 -- T7

@@ -31,6 +31,8 @@ LONGEST_STEP = 512 * 1024
 """Bytes of what is new in a step that are kept, before they are compressed: the newest."""
 ASIDE = 64 * 1024
 """Bytes from which they are compressed in a thread."""
+SMALL_WINDOW = 12, 5
+"""How far back zlib looks (4 kB, as a power of two), and how much memory it takes beside that."""
 _OPTIONS = ("temperature", "top_p", "max_output_tokens", "reasoning_effort", "text_format")
 
 _encode = msgspec.json.Encoder().encode
@@ -217,7 +219,7 @@ class StepLogs:
         write(await asyncio.to_thread(self._packed, body))
 
     def _packed(self, body: bytes) -> bytes:
-        return zlib.compress(bounded(bytes(self._redact(Raw(body)))), 1)
+        return packed(bounded(bytes(self._redact(Raw(body)))))
 
     def _write(self, run_id: str, model: str, answer: "_Answer", cost: float | None, messages: bytes) -> None:
         usage = answer.usage
@@ -239,6 +241,13 @@ class StepLogs:
             self._store.write(partial(_put, answer, values)).add_done_callback(_log_fault)
         except JackfieldError as fault:
             log.warning("step %d of run %s is not kept: %s", answer.n, run_id, fault)
+
+
+def packed(body: bytes) -> bytes:
+    """Compressed. For the usual few kilobytes zlib's own window would cost more to allocate than all the rest."""
+    window, memory = SMALL_WINDOW if len(body) < ASIDE else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
+    compressor = zlib.compressobj(1, zlib.DEFLATED, window, memory)
+    return compressor.compress(body) + compressor.flush()
 
 
 def bounded(body: bytes) -> bytes:
