@@ -16,8 +16,8 @@ from jackfield.gateway.gateway import Gateway
 from jackfield.llm.types import CallArguments, CallBegun, Delta, ModelRequest, StepEnd, TextDelta
 from jackfield.model.ids import new_id
 from jackfield.model.items import Message, Usage, text_of
+from jackfield.model.space import Sender
 from jackfield.spaces import transactions as space_tx
-from jackfield.spaces.transactions import Sender
 
 AGENTS = 32
 """That work at the same time, each in a space of its own."""

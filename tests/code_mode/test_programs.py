@@ -354,11 +354,11 @@ async def test_a_call_that_is_cancelled_while_its_outcome_is_written_is_told_as_
     real = program_tx.settle_and_take_step
     met: list[bool] = []
 
-    def cancelled_just_before(settle: Any, step: Any) -> Any:
+    def cancelled_just_before(settle: Any, call: Any, step: Any) -> Any:
         if not met:
             met.append(True)
-            yield from call_tx.settle_cancelled(settle.args[0], Failed("cancelled", "Stopped."))
-        return (yield from real(settle, step))
+            yield from call_tx.settle_cancelled(call.id, Failed("cancelled", "Stopped."))
+        return (yield from real(settle, call, step))
 
     monkeypatch.setattr(program_tx, "settle_and_take_step", cancelled_just_before)
     async with in_process_gateway(tmp_path, config) as (_, client):

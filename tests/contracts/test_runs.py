@@ -106,25 +106,28 @@ async def test_pruning_leaves_runs_that_are_not_over_and_their_calls(store: Stor
     assert await store.read(partial(call_tx.get_call, LONG_AGO)) is None
 
 
-async def _began(store: Store) -> tuple[Run, str]:
+async def _began(store: Store) -> tuple[Run, Call]:
     """A run that this gateway executes, and its running call."""
     held, call = await begun(store), a_call()
-    assert await store.write(partial(run_tx.take_step, held, n=0, message="{}", calls=[call])) is not None
-    return held, call.id
+    written = await store.write(partial(run_tx.take_step, held, n=0, message="{}", calls=[call]))
+    assert written is not None
+    return held, written[0]
 
 
-def _both(run: Run, call_id: str, *, then: str, large_result: int) -> Script[tuple[Moved, tuple[Call, ...] | None]]:
-    settle = partial(call_tx.settle_executed, call_id, done(1), attempt=1, duration_ms=1.0, large_result=large_result)
-    step = partial(run_tx.take_step, run, n=1, message="{}", calls=[a_call(id=then)])
-    return program_tx.settle_and_take_step(settle, step)
+def _both(run: Run, call: Call, *, then: str, large_result: int) -> Script[tuple[Moved, tuple[Call, ...] | None]]:
+    settle = partial(call_tx.settle_executed, call.id, done(1), attempt=1, duration_ms=1.0, large_result=large_result)
+    step = program_tx.NextStep(run=run, n=1, message="{}", calls=[a_call(id=then)])
+    return program_tx.settle_and_take_step(settle, call, step)
 
 
 @requirement("RUN-told-early")
 async def test_an_outcome_and_the_step_that_followed_from_it_are_written_together(store: Store) -> None:
-    held, call_id = await _began(store)
+    held, call = await _began(store)
     then = new_id("call")
-    moved, written = await store.write(partial(_both, held, call_id, then=then, large_result=store.large_result))
-    assert moved.moved
+    moved, written = await store.write(partial(_both, held, call, then=then, large_result=store.large_result))
+    kept = await store.read(partial(call_tx.get_call, call.id))
+    assert kept is not None
+    assert moved == Moved(replace(kept, answer=None), moved=True)  # its number came after
     assert written is not None
     journal = await store.read(partial(run_tx.read_journal, held.id))
     assert journal is not None
@@ -134,11 +137,11 @@ async def test_an_outcome_and_the_step_that_followed_from_it_are_written_togethe
 
 @requirement("RUN-told-early")
 async def test_a_step_that_followed_from_an_outcome_that_is_not_so_is_not_written(store: Store) -> None:
-    held, call_id = await _began(store)
-    stopped = partial(call_tx.settle_cancelled, call_id, Failed("cancelled", "Stopped."))
+    held, call = await _began(store)
+    stopped = partial(call_tx.settle_cancelled, call.id, Failed("cancelled", "Stopped."))
     assert (await store.write(stopped)).moved
     then = new_id("call")
-    moved, written = await store.write(partial(_both, held, call_id, then=then, large_result=store.large_result))
+    moved, written = await store.write(partial(_both, held, call, then=then, large_result=store.large_result))
     assert not moved.moved
     assert written is None
     journal = await store.read(partial(run_tx.read_journal, held.id))
@@ -149,10 +152,10 @@ async def test_a_step_that_followed_from_an_outcome_that_is_not_so_is_not_writte
 
 @requirement("RUN-told-early")
 async def test_of_a_run_that_another_has_only_the_outcome_is_written(store: Store) -> None:
-    held, call_id = await _began(store)
+    held, call = await _began(store)
     fenced = replace(held, epoch=held.epoch - 1)
     moved, written = await store.write(
-        partial(_both, fenced, call_id, then=new_id("call"), large_result=store.large_result)
+        partial(_both, fenced, call, then=new_id("call"), large_result=store.large_result)
     )
     assert moved.moved
     assert written is None

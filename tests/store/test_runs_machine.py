@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from jackfield.calls import transactions as call_tx
 from jackfield.model.call import Call, CallStatus, Failed, done
+from jackfield.programs.transactions import NextStep, settle_and_take_step
 from jackfield.runs import transactions as run_tx
 from jackfield.runs.transactions import Run
 from jackfield.store import Store
@@ -161,6 +162,34 @@ class RunMoves(RuleBasedStateMachine):
             if moved:
                 self.world = protocol.decide(self.world, key) or self.world
 
+    @precondition(lambda self: self.world.calls and len(self.world.calls) < MOST_CALLS)
+    @rule(pick=PICK, forms=FORMS, off=OFF_BY, via=VIA)
+    def an_answer_and_the_step_after_it(self, pick: int, forms: list[str], off: int, via: int) -> None:
+        """T2 and T1 in one transaction: the answer counts, whoever has the run; a second one takes no step."""
+        key = list(self.world.calls)[pick % len(self.world.calls)]
+        name = self.world.calls[key].run
+        run = self.world.runs[name]
+        known = self.bench.do(lambda: self.store(0).read(partial(call_tx.get_call, key)))
+        ids = [f"call_{len(self.world.calls) + number:03}" for number in range(len(forms))]
+        calls = [made_call(one, form, run=name) for one, form in zip(ids, forms, strict=True)]
+        step = NextStep(run=self.held(name, off), n=run.steps + 1, message="{}", calls=calls)
+        settle = partial(call_tx.settle_executed, key, done(1), attempt=1, duration_ms=1.0, large_result=0)
+        moved, written = self.bench.write(self.store(via), partial(settle_and_take_step, settle, known, step))
+        answered = protocol.decide(self.world, key, among=frozenset({"running"}))
+        assert moved.moved == (answered is not None)
+        if answered is None:
+            assert written is None
+            return
+        planned = [
+            (one, "pending" if form == "approval" else form, "gw_a" if form == "running" else None)
+            for one, form in zip(ids, forms, strict=True)
+        ]
+        after = protocol.take_step(answered, name, epoch=run.epoch + off, calls=planned)
+        self.world = answered
+        self.moved(after, written)
+        if after is not None:
+            self.forms |= dict(zip(ids, forms, strict=True))
+
     @rule(gateway=OWNER)
     def a_gateway_dies(self, gateway: str) -> None:
         self.bench.write(self.store(0), partial(gateway_tx.leave, gateway))
@@ -256,6 +285,7 @@ def test_every_store_moves_runs_as_the_protocol_says(kind: str, bench: Bench) ->
 
 
 RARE = [
+    ("answer_and_note_step", "AND epoch = ?", "AND ? IS NOT NULL"),
     ("park_run", "AND epoch = ?", "AND ? IS NOT NULL"),
     ("claim_run", "'queued', 'ready'", "'queued', 'ready', 'parked'"),
     ("answer_run", "AND awaited = 1", "AND awaited >= 1"),
@@ -280,6 +310,7 @@ RARE = [
         ("take_over_run", "AND gateways.dead = 0", ""),
         ("claim_run", "epoch = epoch + 1", "epoch = epoch"),
         ("answer_run", "awaited = awaited - 1", "awaited = awaited"),
+        ("answer_and_note_step", "awaited - 1 + ?", "awaited + ?"),
         ("resume_run", "AND status = 'failed'", ""),
         *(RARE if TIMES > 1 else ()),
     ],

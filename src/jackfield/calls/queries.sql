@@ -33,6 +33,14 @@ UPDATE calls SET status = :status, result = :result, error_code = :error_code, e
 WHERE id = :id AND status = 'running' AND attempt = :attempt
 RETURNING *
 
+-- name: settle_known
+-- The same for a call of which its executor knows all the rest.
+UPDATE calls SET status = :status, result = :result, error_code = :error_code, error_message = :error_message,
+    delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(), duration_ms = :duration_ms,
+    hooks = COALESCE(:hooks, hooks), trace_id = COALESCE(trace_id, :trace_id), verified_by = :verified_by
+WHERE id = :id AND status = 'running' AND attempt = :attempt
+RETURNING id, delivery, finished_at
+
 -- name: settle_rejected
 -- T2 by a person who says no.
 UPDATE calls SET status = 'rejected', result = :result, error_code = :error_code, error_message = :error_message,

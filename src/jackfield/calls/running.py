@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 600.0
 """How long a person may take to answer a question that comes up while a tool runs."""
-SettleWith = Callable[[Call, Done | Failed, Callable[[], Script[Moved]]], Awaitable[Moved]]
+SettleWith = Callable[[Call, Done | Failed, Callable[..., Script[Moved]]], Awaitable[Moved]]
 """Writes how a call ended, by this script, perhaps together with what follows from it."""
 CANCEL_SECONDS = 0.1
 """How long a stopped tool may take to tidy up before nobody waits for it any more."""

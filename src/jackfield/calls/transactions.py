@@ -6,7 +6,7 @@ may want to hear of is announced (`announce`).
 Above: all that makes and settles calls. Below: the transactions of spaces, `rows.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -254,10 +254,15 @@ def settle_executed(
     hooked: Hooked | None = None,
     trace_id: str | None = None,
     verified_by: str | None = None,
+    known: Call | None = None,
 ) -> Script[Moved]:
-    """Settle by the gateway that ran this attempt, or that asked the call `verified_by` how an earlier one went."""
+    """Settle by the gateway that ran this attempt, or that asked the call `verified_by` how an earlier one went.
+
+    `known`: the call as it is on record, which is then not read back. Its run is left to the step that follows.
+    """
     values = {"attempt": attempt, "duration_ms": duration_ms, "trace_id": trace_id, "verified_by": verified_by}
-    return _settle("settle_executed", call_id, outcome, large_result, hooked, **values)
+    statement = "settle_executed" if known is None else "settle_known"
+    return _settle(statement, call_id, outcome, large_result, hooked, known=known, extra=values)
 
 
 def settle_submitted(
@@ -269,14 +274,14 @@ def settle_submitted(
     hooked: Hooked | None = None,
 ) -> Script[Moved]:
     """Settle by whoever answers a call that somebody else executes."""
-    return _settle("settle_submitted", call_id, outcome, large_result, hooked, answered_by=answered_by)
+    return _settle("settle_submitted", call_id, outcome, large_result, hooked, extra={"answered_by": answered_by})
 
 
 def settle_rejected(
     call_id: str, outcome: Failed, *, decided_by: str | None = None, large_result: int
 ) -> Script[Moved]:
     """Settle by a person who rejects it."""
-    return _settle("settle_rejected", call_id, outcome, large_result, decided_by=decided_by)
+    return _settle("settle_rejected", call_id, outcome, large_result, extra={"decided_by": decided_by})
 
 
 def settle_cancelled(call_id: str, outcome: Failed) -> Script[Moved]:
@@ -296,7 +301,7 @@ def settle_overdue(call_id: str, outcome: Failed) -> Script[Moved]:
 
 def settle_parked(call_id: str, outcome: Failed, *, owner: str) -> Script[Moved]:
     """Settle a parked call whose gateway died."""
-    return _settle("settle_parked", call_id, outcome, owner=owner)
+    return _settle("settle_parked", call_id, outcome, extra={"owner": owner})
 
 
 def _settle(
@@ -305,12 +310,14 @@ def _settle(
     outcome: Done | Failed,
     large_result: int = 0,
     hooked: Hooked | None = None,
-    **extra: Any,
+    *,
+    known: Call | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> Script[Moved]:
     """The only way to a final status. The outcome goes inline or to the inbox, decided in this transaction."""
     # T2
     outcome, large = stored_outcome(outcome, call_id, large_result)
-    values = {"id": call_id, "status": final_status(outcome).value, **outcome_values(outcome), **extra}
+    values = {"id": call_id, "status": final_status(outcome).value, **outcome_values(outcome), **(extra or {})}
     values["hooks"] = None if hooked is None else notes_text(hooked.notes)
     rows = yield statement, values
     yield wake(call_id)
@@ -319,9 +326,9 @@ def _settle(
     yield from keep_large(large)
     if hooked is not None:
         yield from _keep_withheld(call_id, hooked.withheld)
-    call = call_from(rows[0])
+    call = call_from(rows[0]) if known is None else _settled(known, outcome, rows[0], values)
     if call.awaited_by is not None:
-        if call.delivery is Delivery.INLINE:  # else it was decided before
+        if call.delivery is Delivery.INLINE and known is None:  # else it was decided before, or the step does it
             yield from answer_run(call)
     elif call.delivery is Delivery.INBOX and call.agent is not None:
         yield from tell_inbox(call)
@@ -329,6 +336,20 @@ def _settle(
         yield from space_tx.show_outcome(call)
     yield from announce(call)
     return Moved(call, moved=True)
+
+
+def _settled(known: Call, outcome: Done | Failed, row: Row, values: Mapping[str, Any]) -> Call:
+    return msgspec.structs.replace(
+        known,
+        status=final_status(outcome),
+        delivery=Delivery(row["delivery"]),
+        result=outcome.result,
+        error=CallError(outcome.code, outcome.message) if isinstance(outcome, Failed) else None,
+        trace_id=known.trace_id or values["trace_id"],
+        verified_by=values["verified_by"],
+        finished_at=row["finished_at"],
+        duration_ms=values["duration_ms"],
+    )
 
 
 def answer_run(call: Call) -> Script[None]:

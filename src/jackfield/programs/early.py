@@ -14,6 +14,7 @@ from jackfield.calls.transactions import Moved
 from jackfield.errors import Refused
 from jackfield.model.call import Call, Done, Failed
 from jackfield.programs import transactions as program_tx
+from jackfield.programs.transactions import NextStep
 from jackfield.store import Store
 from jackfield.store.scripts import Script
 
@@ -30,7 +31,7 @@ class Held(Struct, frozen=True, eq=False):
 
     call: Call
     outcome: Done | Failed
-    script: Callable[[], Script[Moved]]
+    script: Callable[..., Script[Moved]]
     written: "asyncio.Future[Moved]"
 
 
@@ -43,7 +44,7 @@ class EarlyOutcome:
         self._settling: asyncio.Future[Moved] | None = None
         """The write of an outcome that was held, and that no step went with."""
 
-    def hold(self, call: Call, outcome: Done | Failed, script: Callable[[], Script[Moved]]) -> "asyncio.Future[Moved]":
+    def hold(self, call: Call, outcome: Done | Failed, script: Callable[..., Script[Moved]]) -> "asyncio.Future[Moved]":
         """Write how a call ended with the program's next step, or soon."""
         loop = asyncio.get_running_loop()
         self.held = held = Held(call, outcome, script, loop.create_future())
@@ -55,14 +56,14 @@ class EarlyOutcome:
         if self.held is not None:
             self._let_settle(self.held)
 
-    async def write_step(self, step: Callable[[], Script[tuple[Call, ...] | None]]) -> tuple[Call, ...] | None:
+    async def write_step(self, step: NextStep) -> tuple[Call, ...] | None:
         """A step with the outcome that is held, or after the one that was. None: fenced. Raises `ToldWrong`."""
         held, self.held = self.held, None
         if held is None:
             await self.settle()
-            return await self._store.write(step)
+            return await self._store.write(partial(program_tx.take_step, step))
         try:
-            both = self._store.write(partial(program_tx.settle_and_take_step, held.script, step))
+            both = self._store.write(partial(program_tx.settle_and_take_step, held.script, held.call, step))
         except Refused as fault:
             held.written.set_exception(fault)
             raise

@@ -31,7 +31,7 @@ from jackfield.programs import transactions as program_tx
 from jackfield.programs.early import EarlyOutcome, Held
 from jackfield.programs.journal import Ended, RecordedAsk, StepRecord, check_same, differs, recorded
 from jackfield.programs.process import Answer, Ask, ProgramProcess, Turn
-from jackfield.runs import transactions as run_tx
+from jackfield.programs.transactions import NextStep
 from jackfield.runs.tool_executor import goes_on_later
 from jackfield.runs.transactions import Run, RunJournal, RunStep
 from jackfield.store import Store
@@ -285,9 +285,8 @@ class ProgramExecution:
     async def _write_step(self, record: StepRecord, prepared: Sequence[Prepared]) -> tuple[Call, ...]:
         """A step goes on record with the outcome that led to it, or after it."""
         written = await self._early.write_step(
-            partial(
-                run_tx.take_step,
-                self._run,
+            NextStep(
+                run=self._run,
                 n=self._steps,
                 message=msgspec.json.encode(record).decode(),
                 calls=[one.call for one in prepared],
@@ -297,7 +296,7 @@ class ProgramExecution:
             raise Fenced
         return written
 
-    def _settle(self, call: Call, outcome: Done | Failed, script: Callable[[], Script[Moved]]) -> Awaitable[Moved]:
+    def _settle(self, call: Call, outcome: Done | Failed, script: Callable[..., Script[Moved]]) -> Awaitable[Moved]:
         """Write how a call ended, at once or with the program's next step.
 
         The program may be told before: nothing that follows from it is on record, or begun, before the outcome is.

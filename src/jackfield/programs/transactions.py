@@ -11,7 +11,7 @@ from jackfield.calls import transactions as call_tx
 from jackfield.calls.operation_transactions import untaken_operations
 from jackfield.calls.rows import call_from
 from jackfield.calls.transactions import Moved
-from jackfield.model.call import Call, CallStatus, Done, Failed
+from jackfield.model.call import Call, CallStatus, Delivery, Done, Failed
 from jackfield.runs import transactions as run_tx
 from jackfield.runs.transactions import Run, RunJournal
 from jackfield.store.scripts import Script
@@ -110,16 +110,37 @@ def end_program(run: Run, outcome: Done | Failed, *, large_result: int) -> Scrip
     return (yield from call_tx.settle_submitted(call_of(run.id), outcome, large_result=large_result))
 
 
+class NextStep(Struct, frozen=True, kw_only=True):
+    """What a program asks for."""
+
+    run: Run
+    n: int
+    message: str
+    calls: Sequence[Call] = ()
+
+
+def take_step(step: NextStep) -> Script[tuple[Call, ...] | None]:
+    """Record it before anything of it begins. None: fenced."""
+    # T1
+    return run_tx.take_step(step.run, n=step.n, message=step.message, calls=step.calls)
+
+
 def settle_and_take_step(
-    settle: Callable[[], Script[Moved]], step: Callable[[], Script[tuple[Call, ...] | None]]
+    settle: Callable[..., Script[Moved]], call: Call, step: NextStep
 ) -> Script[tuple[Moved, tuple[Call, ...] | None]]:
     """The end of a call that the program was told of, and the step that it took then: both or neither.
 
-    Where somebody else settled the call first, the program was told what is not so, and its step is not written.
+    `settle` takes the call as it is on record, as `known`. Where somebody else settled it first, the program was told
+    what is not so, and its step is not written.
     """
     # T2 and T1
-    moved = yield from settle()
-    return moved, (yield from step()) if moved.moved else None
+    moved = yield from settle(known=call)
+    if not moved.moved or moved.call is None:
+        return moved, None
+    if moved.call.delivery is not Delivery.INLINE:  # its slot was decided before
+        return moved, (yield from take_step(step))
+    after = run_tx.take_step_after(moved.call, step.run, n=step.n, message=step.message, calls=step.calls)
+    return moved, (yield from after)
 
 
 def answers_after(run_id: str, after: int) -> Script[list[Call]]:

@@ -31,6 +31,13 @@ UPDATE runs SET awaited = awaited + :awaited, tries = 1, input_tokens = input_to
 WHERE id = :run AND status = 'open' AND epoch = :epoch
 RETURNING id
 
+-- name: answer_and_note_step
+-- T2 and T1 for the run in one: an answer is counted, and the step that followed from it noted. The row is named as in
+-- `answer_run`, because it is locked after the call's.
+UPDATE runs SET awaited = awaited - 1 + :awaited, answered = answered + 1, tries = 1
+WHERE id = :journal_id AND status = 'open' AND epoch = :epoch
+RETURNING answered
+
 -- name: park_run
 -- T13 for a run: nobody has it in hand. Where the last answer came before, it is ready at once.
 UPDATE runs SET status = CASE WHEN awaited = 0 AND :asleep = 0 THEN 'ready' ELSE 'parked' END, owner = NULL, parked_at = clock_ms(),

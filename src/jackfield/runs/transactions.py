@@ -114,6 +114,27 @@ def take_step(
     # T1
     if not (yield from _note_step(run, awaited=len(calls), tokens=tokens)):
         return None
+    return (yield from _write_step(run, n=n, message=message, calls=calls))
+
+
+def take_step_after(
+    answered: Call, run: Run, *, n: int, message: str, calls: Sequence[Call] = ()
+) -> Script[tuple[Call, ...] | None]:
+    """As `take_step`, in the transaction that has just settled a call of the run, and left it to this to count that.
+
+    None: fenced; the answer is counted.
+    """
+    # T2 for the run, and T1
+    values = {"journal_id": run.id, "epoch": run.epoch, "awaited": len(calls)}
+    found = yield "answer_and_note_step", values
+    if not found:
+        yield from call_tx.answer_run(answered)
+        return None
+    yield "number_answer", {"id": answered.id, "answer": found[0]["answered"]}
+    return (yield from _write_step(run, n=n, message=message, calls=calls))
+
+
+def _write_step(run: Run, *, n: int, message: str, calls: Sequence[Call]) -> Script[tuple[Call, ...]]:
     yield "insert_step", {"cycle_id": run.id, "n": n, "message": message}
     written = []
     for idx, call in enumerate(calls):
