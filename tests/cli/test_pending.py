@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from jackfield.cli.calls import next_step
 from jackfield.cli.output import duration
 from jackfield.cli.pending import event_line, next_steps, pending_lines
 from jackfield.sdk import CallEvent, CallRecord, LoginInfo
@@ -51,6 +52,16 @@ def test_what_to_type_next_can_be_pasted() -> None:
         "2 calls to answer:",
         "  jackfield answer call_1 JSON",
     ]
+
+
+def test_a_program_that_waits_is_not_to_be_answered_itself() -> None:
+    program = msgspec.structs.replace(call(1, "pending"), tool="run_program")
+    assert list(next_steps([program])) == [
+        "",
+        "1 program waiting for calls of their own:",
+        "  jackfield runs prog_call_1",
+    ]
+    assert next_step(program).endswith("Run 'jackfield runs prog_call_1' to see which.")
 
 
 def test_a_login_is_asked_for_once_with_its_link_or_who_has_to_make_it() -> None:

@@ -40,6 +40,7 @@ _COLORS = {
     "pending": "yellow",
     "waiting": "yellow",
 }
+RUN_PROGRAM = "run_program"
 
 
 @command(
@@ -87,7 +88,7 @@ async def call(options: Namespace) -> int:
             on_event=_print_event if options.follow else None,
         )
         if options.wait and not answer.is_settled:
-            print_stderr(f"{_next_step(answer)} Waiting.")
+            print_stderr(f"{_next_step(answer, options.name)} Waiting.")
             left = None if options.timeout is None else max(0.0, options.timeout - (time.monotonic() - started))
             answer = _answer(await client.calls.wait(answer.call_id, left))
     if options.raw:
@@ -262,7 +263,7 @@ def _print_answer(tool: str, answer: CallAnswer) -> None:
         _print_failure(tool, answer)
     else:
         print(answer.call_id)
-        print_stderr(_next_step(answer))
+        print_stderr(_next_step(answer, tool))
     notice = large_result(answer.result, call_id=answer.call_id)
     if notice is not None:
         print_stderr(
@@ -279,11 +280,14 @@ def _print_failure(tool: str, answer: CallAnswer) -> None:
 
 def next_step(record: CallRecord) -> str:
     """What an open call needs; nothing if it runs or is settled."""
-    return "" if record.is_settled or record.status == "running" else _next_step(_answer(record))
+    return "" if record.is_settled or record.status == "running" else _next_step(_answer(record), record.tool)
 
 
-def _next_step(answer: CallAnswer) -> str:
+def _next_step(answer: CallAnswer, tool: str) -> str:
     """What a pending call needs, and the command for it."""
+    if answer.status == "pending" and tool == RUN_PROGRAM:
+        said = "The program waits for a call of its own that somebody has to answer."
+        return f"{said} Run '{shows_program(answer.call_id)}' to see which."
     if answer.status == "pending_approval":
         return (
             "The call needs approval (pending_approval). "
@@ -296,3 +300,8 @@ def _next_step(answer: CallAnswer) -> str:
         f"The call is {answer.status}: its result comes from outside. "
         f"Run 'jackfield answer {answer.call_id} JSON' to submit it."
     )
+
+
+def shows_program(call_id: str) -> str:
+    """The command that says what a program waits for."""
+    return f"jackfield runs prog_{call_id}"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from jackfield.cli.arguments import json_object, json_value
 from jackfield.cli.call_ids import find_call
-from jackfield.cli.calls import exit_code, print_outcome
+from jackfield.cli.calls import RUN_PROGRAM, exit_code, print_outcome, shows_program
 from jackfield.cli.options import GATEWAY, JSON, UsageError, argument, command
 from jackfield.cli.output import (
     compact,
@@ -127,7 +127,8 @@ def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
     approvals = [call for call in calls if call.status == "pending_approval"]
     wanting = [call for call in calls if call.status == "pending_login"]
     logins = {(call.login and (call.login.source, call.login.principal)): call for call in wanting}
-    answers = [call for call in calls if call.status in ("pending", "waiting")]
+    programs = [call for call in calls if call.status == "pending" and call.tool == RUN_PROGRAM]
+    answers = [call for call in calls if call.status in ("pending", "waiting") and call not in programs]
     if not calls:
         return
     yield ""
@@ -142,6 +143,9 @@ def next_steps(calls: Sequence[CallRecord]) -> Iterator[str]:
     if answers:
         yield f"{counted(len(answers), 'call')} to answer:"
         yield f"  jackfield answer {answers[0].id} JSON"
+    if programs:
+        yield f"{counted(len(programs), 'program')} waiting for calls of their own:"
+        yield f"  {shows_program(programs[0].id)}"
 
 
 def _asked_because(call: CallRecord) -> str:

@@ -28,6 +28,8 @@ from jackfield.sdk import Client, RunCall, RunEvent, RunInfo, RunStep
 
 PAGE_SIZE = 200
 ACTIONS = ("follow", "cancel", "resume")
+LIST, SHOW = "list", "show"
+"""What may be said, and goes without saying."""
 FAILED = 1
 _FILTERS = ("kind", "status", "agent", "principal", "since", "until")
 _COLORS = {"completed": "green", "failed": "red", "interrupted": "red", "cancelled": "yellow", "incomplete": "yellow"}
@@ -51,9 +53,13 @@ one that failed or was interrupted.
 
 exit codes of follow: 0 the run completed, 1 it did not""",
     argument(
-        "word", nargs="?", metavar="ID|ACTION", help="show this run, or: follow, cancel, resume", completes=ACTIONS
+        "word",
+        nargs="?",
+        metavar="ID|ACTION",
+        help="show this run, or: list, show, follow, cancel, resume",
+        completes=(LIST, SHOW, *ACTIONS),
     ),
-    argument("id", nargs="?", metavar="ID", help="the run to follow, cancel or resume"),
+    argument("id", nargs="?", metavar="ID", help="the run to show, follow, cancel or resume"),
     argument("--follow", action="store_true", help="with an ID: follow the run to its end"),
     argument("--messages", action="store_true", help="with an ID: what the model was sent in each step, too"),
     argument("--kind", choices=("cycle", "response", "program", "session"), help="only runs of this kind"),
@@ -95,11 +101,14 @@ async def runs(options: Namespace) -> int:
 def _asked(options: Namespace) -> tuple[str | None, str | None]:
     """The action, and the run it is for; no run: the list."""
     action = options.word if options.word in ACTIONS else "follow" if options.follow else None
-    run_id = options.id if options.word in ACTIONS else options.word
-    if options.word in ACTIONS and options.id is None:
+    needs_run = options.word in (SHOW, *ACTIONS)
+    run_id = options.id if needs_run or options.word == LIST else options.word
+    if needs_run and options.id is None:
         raise UsageError(f"Which run is it? jackfield runs {options.word} ID; 'jackfield runs' lists them.")
-    if options.word not in ACTIONS and options.id is not None:
-        raise UsageError(f"There is no action '{options.word}'. Known: {', '.join(ACTIONS)}.")
+    if options.word == LIST and options.id is not None:
+        raise UsageError(f"'list' lists all runs. To see one: jackfield runs {options.id}.")
+    if not needs_run and options.id is not None:
+        raise UsageError(f"There is no action '{options.word}'. Known: {', '.join((LIST, SHOW, *ACTIONS))}.")
     if options.follow and options.word in ("cancel", "resume"):
         raise UsageError(f"--follow does not go with '{options.word}'. Use: jackfield runs follow {run_id}.")
     if options.messages and (run_id is None or action is not None):
