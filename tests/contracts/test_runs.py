@@ -117,7 +117,7 @@ async def _began(store: Store) -> tuple[Run, Call]:
 def _both(run: Run, call: Call, *, then: str, large_result: int) -> Script[tuple[Moved, tuple[Call, ...] | None]]:
     settle = partial(call_tx.settle_executed, call.id, done(1), attempt=1, duration_ms=1.0, large_result=large_result)
     step = program_tx.NextStep(run=run, n=1, message="{}", calls=[a_call(id=then)])
-    return program_tx.settle_and_take_step(settle, call, step)
+    return program_tx.settle_and_take_step(settle, replace(call, answer=1), step)
 
 
 @requirement("RUN-told-early")
@@ -125,14 +125,25 @@ async def test_an_outcome_and_the_step_that_followed_from_it_are_written_togethe
     held, call = await _began(store)
     then = new_id("call")
     moved, written = await store.write(partial(_both, held, call, then=then, large_result=store.large_result))
-    kept = await store.read(partial(call_tx.get_call, call.id))
-    assert kept is not None
-    assert moved == Moved(replace(kept, answer=None), moved=True)  # its number came after
+    assert moved == Moved(await store.read(partial(call_tx.get_call, call.id)), moved=True)
     assert written is not None
     journal = await store.read(partial(run_tx.read_journal, held.id))
     assert journal is not None
     assert [[call.status.value for call in step.calls] for step in journal.steps] == [["completed"], ["running"]]
     assert (journal.steps[0].calls[0].answer, journal.run.awaited) == (1, 1)
+
+
+@requirement("RUN-told-early")
+async def test_an_answer_that_was_not_the_next_one_after_all_is_numbered_as_it_came(store: Store) -> None:
+    held, call = await _began(store)
+    other = a_call()
+    assert await store.write(partial(run_tx.take_step, held, n=1, message="{}", calls=[other])) is not None
+    assert (await store.write(partial(call_tx.settle_cancelled, other.id, Failed("cancelled", "Stopped.")))).moved
+    settle = partial(call_tx.settle_executed, call.id, done(1), attempt=1, duration_ms=1.0, large_result=0)
+    step = program_tx.NextStep(run=held, n=2, message="{}")
+    await store.write(partial(program_tx.settle_and_take_step, settle, replace(call, answer=1), step))
+    told = await store.read(partial(run_tx.answered_calls, held.id))
+    assert [(one.id, one.answer) for one in told] == [(other.id, 1), (call.id, 2)]
 
 
 @requirement("RUN-told-early")

@@ -170,6 +170,7 @@ class RunMoves(RuleBasedStateMachine):
         name = self.world.calls[key].run
         run = self.world.runs[name]
         known = self.bench.do(lambda: self.store(0).read(partial(call_tx.get_call, key)))
+        known = replace(known, answer=run.answered + 1 + off)
         ids = [f"call_{len(self.world.calls) + number:03}" for number in range(len(forms))]
         calls = [made_call(one, form, run=name) for one, form in zip(ids, forms, strict=True)]
         step = NextStep(run=self.held(name, off), n=run.steps + 1, message="{}", calls=calls)

@@ -34,10 +34,12 @@ WHERE id = :id AND status = 'running' AND attempt = :attempt
 RETURNING *
 
 -- name: settle_known
--- The same for a call of which its executor knows all the rest.
+-- The same for a call of which its executor knows all the rest, and, unless another one was quicker, the number of its
+-- answer.
 UPDATE calls SET status = :status, result = :result, error_code = :error_code, error_message = :error_message,
     delivery = COALESCE(delivery, 'inline'), finished_at = clock_ms(), duration_ms = :duration_ms,
-    hooks = COALESCE(:hooks, hooks), trace_id = COALESCE(trace_id, :trace_id), verified_by = :verified_by
+    hooks = COALESCE(:hooks, hooks), trace_id = COALESCE(trace_id, :trace_id), verified_by = :verified_by,
+    answer = COALESCE(answer, :answer)
 WHERE id = :id AND status = 'running' AND attempt = :attempt
 RETURNING id, delivery, finished_at
 

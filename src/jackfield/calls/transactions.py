@@ -258,11 +258,14 @@ def settle_executed(
 ) -> Script[Moved]:
     """Settle by the gateway that ran this attempt, or that asked the call `verified_by` how an earlier one went.
 
-    `known`: the call as it is on record, which is then not read back. Its run is left to the step that follows.
+    `known`: the call as it is on record, which is then not read back, with the number that its answer most likely has.
+    Its run, and that number, are left to the step that follows.
     """
     values = {"attempt": attempt, "duration_ms": duration_ms, "trace_id": trace_id, "verified_by": verified_by}
-    statement = "settle_executed" if known is None else "settle_known"
-    return _settle(statement, call_id, outcome, large_result, hooked, known=known, extra=values)
+    if known is None:
+        return _settle("settle_executed", call_id, outcome, large_result, hooked, extra=values)
+    values |= {"answer": known.answer}
+    return _settle("settle_known", call_id, outcome, large_result, hooked, known=known, extra=values)
 
 
 def settle_submitted(

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jackfield.calls.transactions import Moved
 from jackfield.errors import Refused
@@ -56,14 +57,18 @@ class EarlyOutcome:
         if self.held is not None:
             self._let_settle(self.held)
 
-    async def write_step(self, step: NextStep) -> tuple[Call, ...] | None:
-        """A step with the outcome that is held, or after the one that was. None: fenced. Raises `ToldWrong`."""
+    async def write_step(self, step: NextStep, *, answer: int) -> tuple[Call, ...] | None:
+        """A step with the outcome that is held, or after the one that was. None: fenced. Raises `ToldWrong`.
+
+        `answer`: the how manyth answer the program has just been told of.
+        """
         held, self.held = self.held, None
         if held is None:
             await self.settle()
             return await self._store.write(partial(program_tx.take_step, step))
+        known = replace(held.call, answer=answer)
         try:
-            both = self._store.write(partial(program_tx.settle_and_take_step, held.script, held.call, step))
+            both = self._store.write(partial(program_tx.settle_and_take_step, held.script, known, step))
         except Refused as fault:
             held.written.set_exception(fault)
             raise

@@ -290,7 +290,8 @@ class ProgramExecution:
                 n=self._steps,
                 message=msgspec.json.encode(record).decode(),
                 calls=[one.call for one in prepared],
-            )
+            ),
+            answer=self._answered,
         )
         if written is None:
             raise Fenced

@@ -130,7 +130,8 @@ def take_step_after(
     if not found:
         yield from call_tx.answer_run(answered)
         return None
-    yield "number_answer", {"id": answered.id, "answer": found[0]["answered"]}
+    if found[0]["answered"] != answered.answer:
+        yield "number_answer", {"id": answered.id, "answer": found[0]["answered"]}
     return (yield from _write_step(run, n=n, message=message, calls=calls))
 
 
