@@ -152,7 +152,7 @@ class ProgramService:
             taken_up += [partial(run_tx.claim, run_id, owner=owner) for run_id in found.ready]
             takes = taken_up + takes
         begun = await asyncio.gather(*map(self._start, takes[: max(0, self._room)]))  # one commit for all
-        if not all(begun):
+        if any(begun) and not all(begun):
             self._woken.set()  # others were first, so there is room for what was left out
         await self._end_forsaken()
 
