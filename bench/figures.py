@@ -3,7 +3,7 @@
 Above: the rows, which measure, and `table.py`, which prints. Pure, apart from calling what is to be measured.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
@@ -15,6 +15,8 @@ MICROSECONDS = "µs"
 MILLISECONDS = "ms"
 KILOBYTES = "kB"
 RATIO = ""
+TAIL = 4.0
+"""How many times the middle one the slowest hundredth may take."""
 
 
 class Sample(Struct, frozen=True, kw_only=True):
@@ -24,6 +26,10 @@ class Sample(Struct, frozen=True, kw_only=True):
     """In the unit of its figure."""
     cpu_us: float | None = None
     """Processor time per call; None where the system does not tell."""
+    tail: float | None = None
+    """The slowest hundredth of its times by the middle one (p99 / p50), where each time was taken."""
+    rate: float | None = None
+    """Answers a second, where the value is a time."""
 
 
 class Figure(Struct, frozen=True, kw_only=True):
@@ -46,6 +52,26 @@ class Figure(Struct, frozen=True, kw_only=True):
     def cpu_us(self) -> float | None:
         known = [sample.cpu_us for sample in self.samples if sample.cpu_us is not None]
         return median(known) if known else None
+
+    @property
+    def costs(self) -> "Figure | None":
+        """The same rounds, with the processor time as what counts."""
+        return _of(MICROSECONDS, [sample.cpu_us for sample in self.samples])
+
+    @property
+    def tails(self) -> "Figure | None":
+        """The same rounds, with p99 / p50 as what counts."""
+        return _of(RATIO, [sample.tail for sample in self.samples])
+
+    @property
+    def rates(self) -> "Figure | None":
+        """The same rounds, with answers a second as what counts."""
+        return _of(RATE, [sample.rate for sample in self.samples])
+
+
+def _of(unit: str, values: Sequence[float | None]) -> Figure | None:
+    known = tuple(Sample(value=value) for value in values if value is not None)
+    return Figure(unit=unit, samples=known) if known and len(known) == len(values) else None
 
 
 class Bar(Struct, frozen=True, kw_only=True):
@@ -81,6 +107,20 @@ class Line(Struct, frozen=True, kw_only=True):
         if self.bar is None:
             return None
         return self.ratio if self.bar.of_ratio else self.ours
+
+
+def lines_beside(row: str, ours: Figure, reference: Figure, named: str, bars: Mapping[str, Bar]) -> list[Line]:
+    """More lines about two sides that have been measured: what the same rounds say of `bars`' names."""
+    pairs = {
+        "CPU per call": (ours.costs, reference.costs),
+        "calls a second": (ours.rates, reference.rates),
+        "p99 by p50": (ours.tails, reference.tails),
+    }
+    return [
+        Line(says=f"{row}, {what}", ours=mine, reference=other, reference_is=named, bar=bars[what])
+        for what, (mine, other) in pairs.items()
+        if what in bars and mine is not None and other is not None
+    ]
 
 
 def take_turns(rounds: int, *sides: Callable[[], T]) -> list[tuple[T, ...]]:

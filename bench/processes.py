@@ -127,7 +127,12 @@ class Load(JobTaker):
         """The median time to a whole answer, with what each cost the server."""
         before = server.cpu_seconds
         report = self.run(job, expect=expect)
-        return Sample(value=report.p50_ms, cpu_us=_cpu_us(server, before, report))
+        return Sample(
+            value=report.p50_ms,
+            cpu_us=_cpu_us(server, before, report),
+            tail=report.p99_ms / report.p50_ms,
+            rate=report.answers / report.seconds,
+        )
 
 
 def _cpu_us(server: Server, before: float | None, report: Report) -> float | None:

@@ -17,7 +17,7 @@ import uv
 from msgspec import Struct
 
 from bench.budget import Bench, Budget
-from bench.figures import MICROSECONDS, MILLISECONDS, Bar, Figure, Line, Sample, take_turns
+from bench.figures import MILLISECONDS, TAIL, Bar, Figure, Line, Sample, lines_beside, take_turns
 from bench.load import Job
 from bench.processes import ROOT, BenchError, Load, Server, running_gateway, running_load, running_server
 from bench.subjects import ECHO, http_request
@@ -30,6 +30,12 @@ LEGACY, MODERN = "2025-11-25", "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
 TALK = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 OURS, PLAIN, FASTMCP, DIRECT = "gateway", "plain SDK proxy", "FastMCP's shared proxy", "direct call"
+RELAY = "bare relay of bytes"
+BESIDE_DIRECT = {
+    "CPU per call": Bar(limit=1.0),
+    "calls a second": Bar(limit=0.85, at_least=True),
+    "p99 by p50": Bar(limit=TAIL, of_ratio=False),
+}
 Sides = Mapping[str, Server]
 
 
@@ -63,6 +69,7 @@ def measure(bench: Bench) -> list[Line]:
         sides = {
             OURS: open_.enter_context(gateway_before(bench.folder / "mcp", upstream.port)),
             PLAIN: open_.enter_context(running_server("-m", "bench.proxies.plain", url)),
+            RELAY: open_.enter_context(running_server("-m", "bench.bare_relay", str(upstream.port))),
             DIRECT: upstream,
         }
         if python is not None:
@@ -85,23 +92,25 @@ def _lines(way: Way, figures: Mapping[str, Figure], why_not: str) -> list[Line]:
     notes = [way.note, f"FastMCP could not be installed, so it was not measured: {why_not}" if why_not else ""]
     note = "; ".join(filter(None, notes))
     lines = [line_of(timed, ours, figures[PLAIN], PLAIN, Bar(limit=0.7), note=note)]
-    costs = [cost_of(figure) for figure in (ours, figures[PLAIN])]
-    if costs[0] is not None and costs[1] is not None:
-        lines.append(line_of(f"{row}, CPU per call", costs[0], costs[1], PLAIN, Bar(limit=0.7)))
+    lines += lines_beside(row, ours, figures[PLAIN], PLAIN, {"CPU per call": Bar(limit=0.7)})
     if FASTMCP in figures:
         lines.append(line_of(timed, ours, figures[FASTMCP], FASTMCP, Bar(limit=1 / 3)))
-    lines.append(line_of(timed, ours, figures[DIRECT], DIRECT, None))
+    lines.append(line_of(timed, ours, figures[DIRECT], DIRECT, Bar(limit=2.0)))
+    lines += lines_beside(row, ours, figures[DIRECT], DIRECT, BESIDE_DIRECT)
+    lines.append(
+        line_of(
+            f"MCP call through a relay that looks at nothing, {way.says}, p50",
+            figures[RELAY],
+            figures[DIRECT],
+            DIRECT,
+            None,
+        )
+    )
     return lines
 
 
 def line_of(row: str, ours: Figure, other: Figure, named: str, bar: Bar | None, *, note: str = "") -> Line:
     return Line(says=row, ours=ours, reference=other, reference_is=named, bar=bar, note=note)
-
-
-def cost_of(figure: Figure) -> Figure | None:
-    """The same rounds, with the processor time as what counts."""
-    costs = tuple(Sample(value=sample.cpu_us) for sample in figure.samples if sample.cpu_us is not None)
-    return Figure(unit=MICROSECONDS, samples=costs) if len(costs) == len(figure.samples) else None
 
 
 def _job(server: Server, way: Way, budget: Budget) -> Job:

@@ -13,7 +13,7 @@ from bench.budget import Bench, Budget
 from bench.figures import MILLISECONDS, Bar, Figure, Line, Sample, take_turns
 from bench.load import Job
 from bench.processes import BenchError, Load, Server, running_gateway, running_load
-from bench.rows.mcp import CONNECTIONS, META, MODERN, TALK, cost_of, line_of
+from bench.rows.mcp import CONNECTIONS, META, MODERN, TALK, line_of
 from bench.subjects import http_request
 from conformance.tokens import granted
 
@@ -48,7 +48,7 @@ def measure(bench: Bench) -> list[Line]:
         taken = take_turns(bench.budget.rounds, *turns)
     with_token, with_key = (Figure(unit=MILLISECONDS, samples=samples) for samples in taken)
     lines = [line_of(f"{ROW}, p50", with_token, with_key, WITH_KEY, None)]
-    costs = [cost_of(figure) for figure in (with_token, with_key)]
+    costs = [figure.costs for figure in (with_token, with_key)]
     if costs[0] is not None and costs[1] is not None:
         lines.append(line_of(f"{ROW}, CPU per call", costs[0], costs[1], WITH_KEY, Bar(limit=1.05)))
     return lines

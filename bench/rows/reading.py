@@ -24,7 +24,6 @@ from bench.rows.mcp import (
     PLAIN,
     TALK,
     Sides,
-    cost_of,
     gateway_before,
     line_of,
     mcp_request,
@@ -90,7 +89,7 @@ def _lines(  # noqa: PLR0917 - what is measured, and with what
     taken = take_turns(budget.rounds, *(partial(load.median_ms, sides[name], job) for name, job in jobs.items()))
     figures = {name: Figure(unit=MILLISECONDS, samples=one) for name, one in zip(jobs, taken, strict=True)}
     lines = [line_of(f"{row}, p50", figures[OURS], figures[PLAIN], PLAIN, Bar(limit=0.7))]
-    ours, plain = cost_of(figures[OURS]), cost_of(figures[PLAIN])
+    ours, plain = figures[OURS].costs, figures[PLAIN].costs
     if ours is not None and plain is not None:
         lines.append(line_of(f"{row}, CPU per call", ours, plain, PLAIN, Bar(limit=0.7)))
     return [*lines, line_of(f"{row}, p50", figures[OURS], figures[DIRECT], DIRECT, None)]

@@ -10,7 +10,15 @@ from msgspec import Struct
 
 from bench.budget import Bench
 from bench.figures import KILOBYTES, MICROSECONDS, MILLISECONDS, Bar, Figure, Line, Sample, take_turns
-from bench.processes import BenchError, Server, StreamLoad, running_chat_model, running_gateway, running_stream_load
+from bench.processes import (
+    BenchError,
+    Server,
+    StreamLoad,
+    running_chat_model,
+    running_gateway,
+    running_server,
+    running_stream_load,
+)
 from bench.stream_load import StreamJob, StreamReport
 from bench.subjects import http_request
 
@@ -22,6 +30,7 @@ model = "fast"
 """
 FIRST_MS = 2.0
 TOKEN_US = 50.0
+PACED_US = 50.0
 ASKED = 100
 LONG = 4_000
 APART = 0.002
@@ -35,6 +44,8 @@ class Sides(Struct, frozen=True):
     load: StreamLoad
     gateway: Server
     model: Server
+    relay: Server
+    """Before the model, passing bytes on: what any process on the way costs."""
 
     def ours(self, wish: str, *, streams: int = 1, times: int = 1, hold: bool = False) -> StreamReport:
         body = msgspec.json.encode({"model": "fast", "input": wish, "stream": True})
@@ -52,11 +63,15 @@ class Sides(Struct, frozen=True):
         return Sample(value=value, cpu_us=cpu)
 
     def direct(self, wish: str, *, streams: int = 1, times: int = 1) -> StreamReport:
+        return self._of(self.model, wish, streams=streams, times=times)
+
+    def relayed(self, wish: str) -> StreamReport:
+        return self._of(self.relay, wish)
+
+    def _of(self, server: Server, wish: str, *, streams: int = 1, times: int = 1) -> StreamReport:
         body = msgspec.json.encode({"model": "fast", "messages": [{"role": "user", "content": wish}], "stream": True})
         request = http_request("POST", "/v1/chat/completions", body=body)
-        return self.load.run(
-            StreamJob(port=self.model.port, request=request, key="content", streams=streams, times=times)
-        )
+        return self.load.run(StreamJob(port=server.port, request=request, key="content", streams=streams, times=times))
 
 
 def measure(bench: Bench) -> list[Line]:
@@ -79,7 +94,8 @@ def _opened(stack: ExitStack, folder: Path) -> Sides:
     model = stack.enter_context(running_chat_model())
     (folder / "jackfield.toml").write_text(CONFIG.format(port=model.port), encoding="utf-8")
     gateway = stack.enter_context(running_gateway(folder, tools=0))
-    return Sides(stack.enter_context(running_stream_load()), gateway, model)
+    relay = stack.enter_context(running_server("-m", "bench.bare_relay", str(model.port)))
+    return Sides(stack.enter_context(running_stream_load()), gateway, model, relay)
 
 
 def _first_token(bench: Bench, sides: Sides) -> Line:
@@ -117,16 +133,19 @@ def _one_at_a_time(bench: Bench, sides: Sides) -> Line:
     """Tokens with time between them: each wakes every process on its way."""
     tokens = int(bench.budget.seconds / 2 / APART)
     wish = f"tokens={tokens} pace={APART}"
-    ours, direct = take_turns(
+    ours, direct, relayed = take_turns(
         bench.budget.rounds,
         lambda: sides.timed(wish, tokens=tokens, of=lambda report: report.age_p50_us),
         lambda: Sample(value=sides.direct(wish).age_p50_us),
+        lambda: Sample(value=sides.relayed(wish).age_p50_us),
     )
     return Line(
         says="a token every 2 ms, its age on arrival, added by the gateway, p50",
         ours=_added(MICROSECONDS, ours, direct),
-        note=f"{_middle(ours):.0f} µs through the gateway, {_middle(direct):.0f} µs directly; each token wakes one "
-        "process more, which reads and writes. CPU per call is the gateway's per token",
+        bar=Bar(limit=PACED_US, of_ratio=False),
+        note=f"{_middle(ours):.0f} µs through the gateway, {_middle(direct):.0f} µs directly, {_middle(relayed):.0f} "
+        "µs through a relay that looks at nothing: each token wakes one process more. CPU per call is the gateway's "
+        "per token",
     )
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from bench.figures import MILLISECONDS, RATE, Bar, Figure, Line, Sample, percentile, take_turns
+from bench.figures import MILLISECONDS, RATE, Bar, Figure, Line, Sample, lines_beside, percentile, take_turns
 from bench.table import HOLDS, MISSED, NOISY, table, verdict
 
 
@@ -79,3 +79,20 @@ def test_a_percentile_of_few_values_is_one_of_them() -> None:
     assert percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 3.0
     assert percentile([1.0, 2.0], 0.99) == 2.0
     assert percentile([1.0], 0.5) == 1.0
+
+
+def test_the_same_rounds_are_also_judged_by_their_cost_and_their_slowest() -> None:
+    ours, reference = (
+        Figure(unit=MILLISECONDS, samples=(Sample(value=1, cpu_us=cpu_us, tail=tail),))
+        for cpu_us, tail in ((300, 5), (100, 2))
+    )
+    bars = {"CPU per call": Bar(limit=1), "calls a second": Bar(limit=1), "p99 by p50": Bar(limit=4, of_ratio=False)}
+
+    cost, slowest = lines_beside("row", ours, reference, "bare", bars)  # nobody has counted calls a second
+
+    assert (cost.says, verdict(cost), slowest.says, verdict(slowest)) == (
+        "row, CPU per call",
+        MISSED,
+        "row, p99 by p50",
+        MISSED,
+    )
