@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from fuzz.http import fuzz_http
 from fuzz.targets import CORPUS, TARGETS, words
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,6 +47,8 @@ def main() -> int:
         name, file = options.again
         TARGETS[name](Path(file).read_bytes())
         return 0
+    if options.http:
+        return fuzz_http(seconds=options.seconds)
     unknown = sorted(set(options.only) - TARGETS.keys())
     if unknown:
         print(f"There is no target {', '.join(unknown)}. There are: {', '.join(TARGETS)}.", file=sys.stderr)
@@ -74,6 +77,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=[], metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time (default: all cores)")
     parser.add_argument("--again", nargs=2, metavar=("TARGET", "FILE"), help="run one input once")
+    parser.add_argument("--http", action="store_true", help="requests that follow one another, to a gateway")
     parser.add_argument("--keep", action="store_true", help="add inputs that reach new code to the corpus")
     return parser.parse_args()
 
