@@ -46,6 +46,10 @@ kind = "mcp"
 prefix = "fickle_"
 command = ["{PYTHON}", "fickle.py"]
 
+[sources.shelf]
+kind = "mcp"
+command = ["{PYTHON}", "shelf.py"]
+
 [sources.broken]
 kind = "mcp"
 command = ["{PYTHON}", "broken.py"]
@@ -141,7 +145,33 @@ for line in sys.stdin:
 """
 """An MCP server with two tools, whose descriptions are what stands in a file."""
 
+SHELF = f"""
+import json
+import sys
+
+MARKUP = {MARKUP!r}
+CAPABILITIES = {{"resources": {{}}, "prompts": {{}}}}
+ANSWERS = {{
+    "initialize": {{"protocolVersion": "2025-06-18", "capabilities": CAPABILITIES, "serverInfo": {{"name": "shelf"}}}},
+    "resources/list": {{"resources": [{{"uri": "shelf://book", "name": MARKUP, "mimeType": "text/plain"}}]}},
+    "resources/templates/list": {{"resourceTemplates": []}},
+    "resources/read": {{"contents": [{{"uri": "shelf://book", "mimeType": "text/plain", "text": "Read " + MARKUP}}]}},
+    "prompts/list": {{"prompts": [{{"name": "sort", "arguments": [{{"name": "by", "required": True}}]}}]}},
+}}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = ANSWERS.get(message["method"], {{}})
+    if message["method"] == "prompts/get":
+        text = "Sort by " + message["params"]["arguments"]["by"] + " " + MARKUP
+        result = {{"messages": [{{"role": "user", "content": {{"type": "text", "text": text}}}}]}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": result}}), flush=True)
+"""
+"""An MCP server with a resource and a prompt, in which there is markup."""
+
 FILES = {
+    "shelf.py": SHELF,
     "mind.toml": MIND,
     "hooks.py": HOOKS,
     "broken.py": BROKEN,

@@ -151,6 +151,8 @@ say = "Done."
 TOOLS = '''
 """Tools of the stage."""
 
+import asyncio
+
 POISON = (
     "<img src=x onerror='window.poisoned=1'><script>window.poisoned=2</script>"
     "<iframe src='https://evil.example/'></iframe> [go](javascript:window.poisoned=3) ![i](https://evil.example/i.png)"
@@ -175,6 +177,14 @@ def poison(text: str = "") -> dict:
 def shapes(names: list, options: dict | None = None, free=None, tags: list[str] | None = None) -> dict:
     """Give every argument back."""
     return {"names": names, "options": options, "free": free, "tags": tags}
+
+
+async def climb(ctx, steps: int = 2) -> int:
+    """Say every step, and stay on the last one."""
+    for step in range(steps):
+        ctx.progress(step + 1, steps, f"step {step + 1} <b>up</b>")
+    await asyncio.sleep(60)
+    return steps
 
 
 def roll(sides: int = 6) -> int:

@@ -1,5 +1,6 @@
 """Calls in a space are shown by the name of their tool, and answered where they stand."""
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import expect
@@ -173,3 +174,18 @@ def test_the_search_of_the_tools_page_and_of_the_palette_finds_what_the_gateways
     page.keyboard.press("Control+k")
     page.get_by_role("dialog").get_by_role("combobox").fill("city")
     expect(page.get_by_role("option").filter(has_text="get_weather")).to_be_visible()
+
+
+@requirement("CONSOLE-try-it")
+def test_a_call_that_runs_shows_how_far_it_is_and_can_be_cancelled(visit: Visit) -> None:
+    page = visit().go("/tools/climb")
+    page.get_by_label("steps").fill("3")
+    page.get_by_role("button", name="Call tool").click()
+    running = page.get_by_role("group", name="The call runs")
+    expect(running).to_contain_text("3 of 3 step 3 <b>up</b>")
+    expect(running.locator(".elapsed")).to_have_text(re.compile(r"\d+(\.\d)? m?s"))
+    expect(page.get_by_role("button", name="Call tool")).to_be_disabled()
+    running.get_by_role("button", name="Cancel call").click()
+    expect(page.locator(".try-it article .state-word")).to_have_text("cancelled")
+    expect(running).to_have_count(0)
+    expect(page.get_by_role("button", name="Call tool")).to_be_enabled()

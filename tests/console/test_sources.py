@@ -217,3 +217,17 @@ def test_somebody_without_the_scope_is_told_which_one_is_missing(visit: Visit, o
     expect(page.get_by_text(MARKUP)).to_be_visible()
     expect(page.get_by_label("MCP address", exact=True)).to_contain_text("/mcp/dice")
     assert_unharmed(page)
+
+
+@requirement("CONSOLE-sources-reading")
+def test_a_resource_is_read_and_a_prompt_tried_on_the_source_s_page(visit: Visit, operated: RunningGateway) -> None:
+    page = visit(gateway=operated).go("/sources/shelf")
+    page.get_by_role("button", name="Read shelf://book").click()
+    expect(page.get_by_label("shelf://book · text/plain", exact=True)).to_have_text(f"Read {MARKUP}")
+    page.get_by_role("button", name="Try the prompt sort").click()
+    page.get_by_label("by*").fill("<b>size</b>")
+    page.get_by_role("button", name="Get prompt").click()
+    expect(page.get_by_text(f"Sort by <b>size</b> {MARKUP}")).to_be_visible()
+    assert_unharmed(page)
+    made = httpx2.get(f"{operated.url}/api/v1/calls?source=shelf", headers=operated.headers).json()["calls"]
+    assert {(call["kind"], call["status"]) for call in made} == {("resource", "completed"), ("prompt", "completed")}

@@ -20,7 +20,7 @@ import { toast } from "../parts/toast";
 import { LongText, Tree } from "../parts/tree";
 import { Compare } from "../runs/compare";
 import { Conversation, ItemView } from "../runs/conversation";
-import { answerOf, callsOf, costOf, KINDS, lastedMs, promptOf, STATES, titleOf, tokensOf, toneOfRun, type RunRecord, type Step, type WholeRun } from "../runs/records";
+import { answerOf, callsOf, costOf, KINDS, lastedMs, promptOf, STATES, titleOf, tokensOf, toneOfRun, wordOfRun, type RunRecord, type Step, type WholeRun } from "../runs/records";
 import { Waterfall } from "../runs/waterfall";
 import { inOneLine, safeText } from "../safe-text";
 import { took, useNow } from "../time";
@@ -92,7 +92,7 @@ function All(): ReactNode {
       {compare !== "" && <p role="status">Choose the run to compare with {safeText(compare, 60)}.</p>}
       <FilterBar filters={filters}>
         <Choose name="kind" label="Kind" any="All kinds" options={KINDS} filters={filters} />
-        <Choose name="status" label="Status" any="All states" options={STATES} filters={filters} />
+        <Choose name="status" label="Status" any="All states" options={STATES.map((state) => [state, wordOfRun(state)] as const)} filters={filters} />
         <Search name="agent" label="Agent" filters={filters} suggestions={known?.agents.map((agent) => agent.id) ?? []} />
       </FilterBar>
       <DataTable
@@ -244,7 +244,7 @@ function Others({ run }: { run: WholeRun }): ReactNode {
             <Link href={linkTo("/runs/compare", { one: run.id, other: other.id })}>
               <span className="run-line">
                 <strong>{inOneLine(titleOf(other), 60)}</strong>
-                <Badge tone={toneOfRun(other.status)}>{safeText(other.status, 40)}</Badge>
+                <Badge tone={toneOfRun(other.status)}>{safeText(wordOfRun(other.status), 40)}</Badge>
                 <Moment at={other.createdAt} />
               </span>
               <span className="quiet one-line">{inOneLine(other.summary ?? other.asked ?? "", 160)}</span>

@@ -177,6 +177,9 @@ const STATES: Record<string, ToolCallData["status"]> = {
   completed: "complete",
 };
 
+/** How a call ended that did not fail. */
+const ENDED = new Set(["rejected", "expired", "cancelled"]);
+
 /** A call record, converted for a card. */
 export function shownRecord(record: CallRecord): ShownCall {
   const shown: ShownCall = {
@@ -195,6 +198,7 @@ export function shownRecord(record: CallRecord): ShownCall {
   };
   if (record.error !== null) shown.error = record.error.message;
   if (record.status === "refused") shown.outcome = (record.count ?? 1) > 1 ? `refused ${record.count} times` : "refused";
+  if (ENDED.has(record.status)) shown.outcome = record.status;
   const decided = decidedOf(record);
   if (decided !== undefined) shown.decided = decided;
   return shown;

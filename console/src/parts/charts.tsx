@@ -121,7 +121,8 @@ export function Swatch({ color }: { color: string }): ReactNode {
 
 function withUnit(value: number, unit: string): string {
   if (unit === "ms" && value >= 1000) return `${COMPACT.format(value / 1000)} s`;
-  return unit === "" ? COMPACT.format(value) : `${COMPACT.format(value)} ${unit}`;
+  const words = value < 1 ? String(Number(value.toPrecision(2))) : COMPACT.format(value);
+  return unit === "" ? words : `${words} ${unit}`;
 }
 
 /** The first, the last and some between, at the same distance. */

@@ -1,6 +1,8 @@
 import { useId, useState, type ReactNode } from "react";
 import { hasLargeNumber, indented } from "../call-code";
 import { client, useData, type CallRecord, type ToolDefinition } from "../data";
+import { inOneLine } from "../safe-text";
+import { took, useNow } from "../time";
 import { FormOf } from "../forms/form";
 import { CallCard, shownRecord } from "./call-card";
 import { Fault } from "./states";
@@ -16,6 +18,18 @@ interface Given {
   ask?: () => Promise<boolean>;
 }
 
+/** A call that runs: since when, and what its tool has reported. */
+interface Running {
+  id: string | null;
+  since: number;
+  progress: { progress: number; total?: number | null; message?: string | null } | null;
+}
+
+interface CallEvent {
+  call_id?: string;
+  progress?: Running["progress"];
+}
+
 /** Calls a tool: a form generated from its schema, or JSON; then the card of the call. */
 export default function TryIt({ tool, onCalled, start, replayOf, ask }: Given): ReactNode {
   const id = useId();
@@ -24,23 +38,32 @@ export default function TryIt({ tool, onCalled, start, replayOf, ask }: Given): 
   const [json, setJson] = useState(start === undefined ? "{}" : indented(start));
   const [callId, setCallId] = useState<string | null>(null);
   const [fault, setFault] = useState<Error | null>(null);
-  const [isBusy, setIsBusy] = useState(false);
+  const [running, setRunning] = useState<Running | null>(null);
+  const isBusy = running !== null;
 
   /** Text, so that numbers go as they are written. */
   const run = async (given: string): Promise<void> => {
     if (ask !== undefined && !(await ask())) return;
-    setIsBusy(true);
+    setRunning({ id: null, since: Date.now(), progress: null });
     setFault(null);
+    setCallId(null);
     try {
-      const body = `{"arguments":${given}${replayOf === undefined ? "" : `,"replay_of":${JSON.stringify(replayOf)}`}}`;
-      const { call_id } = JSON.parse(await client.text("POST", `/api/v1/tools/${encodeURIComponent(tool.name)}/execute`, body)) as { call_id: string };
-      setCallId(call_id);
-      onCalled(call_id);
+      const bodyText = `{"arguments":${given}${replayOf === undefined ? "" : `,"replay_of":${JSON.stringify(replayOf)}`}}`;
+      let made: string | null = null;
+      for await (const { data } of client.stream("POST", `/api/v1/tools/${encodeURIComponent(tool.name)}/execute`, { bodyText })) {
+        const { call_id: id, progress } = data as CallEvent;
+        if (id === undefined) continue;
+        if (made === null) onCalled(id);
+        made = id;
+        setRunning((now) => now && { ...now, id, progress: progress ?? now.progress });
+      }
+      setCallId(made);
+      if (made !== null) onCalled(made);
     } catch (refusal) {
       const { message, details = [] } = refusal as Error & { details?: { path: string; message: string }[] };
       setFault(new Error([message, ...details.map((one) => `${one.path}: ${one.message}`)].join(" ")));
     } finally {
-      setIsBusy(false);
+      setRunning(null);
     }
   };
   const runJson = (): void => {
@@ -80,7 +103,36 @@ export default function TryIt({ tool, onCalled, start, replayOf, ask }: Given): 
         </FormOf>
       )}
       {fault !== null && <Fault error={fault} />}
+      {running !== null && <Now running={running} />}
       {callId !== null && <Made key={callId} id={callId} />}
+    </div>
+  );
+}
+
+/** How far a call is, how long it takes already, and its end if somebody wants it. */
+function Now({ running: { id, since, progress } }: { running: Running }): ReactNode {
+  const now = useNow(true);
+  const [fault, setFault] = useState<Error | null>(null);
+  const cancel = async (): Promise<void> => {
+    try {
+      await client.post(`/api/v1/calls/${encodeURIComponent(id!)}/cancel`);
+    } catch (refusal) {
+      setFault(refusal as Error);
+    }
+  };
+  const total = progress?.total ?? null;
+  return (
+    <div className="running-call" role="group" aria-label="The call runs">
+      {progress !== null && total !== null ? <progress value={progress.progress} max={total} aria-label="Progress" /> : <progress aria-label="Progress" />}
+      <span className="one-line">
+        {progress !== null && total !== null && `${progress.progress.toLocaleString()} of ${total.toLocaleString()} `}
+        <span className="quiet">{inOneLine(progress?.message ?? "", 200)}</span>
+      </span>
+      <span className="quiet elapsed">{took(Math.max(0, now - since))}</span>
+      <button type="button" className="small danger" disabled={id === null} onClick={() => void cancel()}>
+        Cancel call
+      </button>
+      {fault !== null && <Fault error={fault} />}
     </div>
   );
 }

@@ -4,11 +4,12 @@ import { Link } from "wouter";
 import { useFilters } from "../address";
 import { useData } from "../data";
 import { Badge } from "../parts/badge";
+import { Moment } from "../parts/moment";
 import { Fault, Loading } from "../parts/states";
 import { LongText } from "../parts/tree";
 import { inOneLine, safeText } from "../safe-text";
 import { took, useNow } from "../time";
-import { answerOf, callsOf, costOf, lastedCall, lastedMs, promptOf, titleOf, tokensOf, toneOfRun, whenOf, type RunCall, type WholeRun } from "./records";
+import { answerOf, callsOf, costOf, lastedCall, lastedMs, promptOf, titleOf, tokensOf, toneOfRun, wordOfRun, type RunCall, type WholeRun } from "./records";
 
 const pathOf = (id: string): string | null => (id === "" ? null : `/api/runs/${encodeURIComponent(id)}`);
 
@@ -25,8 +26,8 @@ export function Compare(): ReactNode {
 function Both({ one, other }: { one: WholeRun; other: WholeRun }): ReactNode {
   const now = useNow(one.finishedAt === null || other.finishedAt === null);
   const rows: [string, (run: WholeRun) => ReactNode, (run: WholeRun) => unknown][] = [
-    ["Status", (run) => <Badge tone={toneOfRun(run.status)}>{run.status}</Badge>, (run) => run.status],
-    ["Began", whenOf, () => null],
+    ["Status", (run) => <Badge tone={toneOfRun(run.status)}>{wordOfRun(run.status)}</Badge>, (run) => run.status],
+    ["Began", (run) => <Moment at={run.createdAt} isExact />, () => null],
     ["Took", (run) => took(lastedMs(run, now)), () => null],
     ["Model", (run) => safeText(run.model ?? "–", 80), (run) => run.model],
     ["Model time", (run) => (run.modelMs === null ? "–" : took(run.modelMs)), () => null],

@@ -1,6 +1,6 @@
 /** Runs as the gateway shows them, and what pages say about them. */
 import type { CallRecord } from "../data";
-import { clock, took } from "../time";
+import { took } from "../time";
 import type { Tone } from "../parts/badge";
 
 export interface RunRecord {
@@ -100,6 +100,11 @@ export function toneOfRun(status: string): Tone {
   return TONES[status] ?? "none";
 }
 
+/** The word for it: a parked run waits for somebody. */
+export function wordOfRun(status: string): string {
+  return status === "parked" ? "waiting" : status;
+}
+
 export function titleOf(run: RunRecord): string {
   if (run.kind === "cycle") return `${run.agentEntityId ?? "?"}, cycle ${run.cycleNumber ?? "?"}`;
   return `${run.kind[0]!.toUpperCase()}${run.kind.slice(1)}`;
@@ -164,8 +169,4 @@ export function textOf(item: Item): string {
   if (typeof parts === "string") return parts;
   if (!Array.isArray(parts)) return typeof item["text"] === "string" ? item["text"] : "";
   return parts.map((part: { text?: unknown; refusal?: unknown; type?: unknown } | null) => String(part?.text ?? part?.refusal ?? `[${String(part?.type ?? "part")}]`)).join("\n");
-}
-
-export function whenOf(run: RunRecord): string {
-  return clock(run.createdAt);
 }

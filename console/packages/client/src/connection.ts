@@ -34,6 +34,8 @@ export interface RequestOptions {
 
 export interface StreamOptions extends RequestOptions {
   body?: unknown;
+  /** In place of `body`: JSON that goes as it is written. */
+  bodyText?: string;
   /** The id of the last known event; the stream resumes after it. */
   after?: string | null;
   onOpen?: () => void;
@@ -172,12 +174,12 @@ export class Connection {
   }
 
   /** The events of one stream until it ends. Throws when it cannot be opened and when it breaks. */
-  async *stream(method: Method, path: string, { body, after, signal, headers, onOpen, onOver }: StreamOptions = {}): AsyncGenerator<Frame, void> {
+  async *stream(method: Method, path: string, { body, bodyText, after, signal, headers, onOpen, onOver }: StreamOptions = {}): AsyncGenerator<Frame, void> {
     const watched = new Limit(SILENT_MS, signal);
     const sent = { ...headers, accept: "text/event-stream", ...(after == null ? {} : { "last-event-id": after }) };
     const options = { signal: watched.signal, headers: sent };
     try {
-      const response = await this.fetched(method, path, body === undefined ? undefined : JSON.stringify(body), options);
+      const response = await this.fetched(method, path, body === undefined ? bodyText : JSON.stringify(body), options);
       if (!response.ok) throw refusal(response, tryParse(await response.text()));
       onOpen?.();
       if (response.status === 204) onOver?.();

@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import { useData } from "../../data";
 import { Section } from "../../parts/states";
 import { counted, inOneLine } from "../../safe-text";
+import { GetPrompt, ReadResource, type PromptArgument } from "./reading";
 import type { SourceRecord } from "./records";
 
 interface Resource {
@@ -18,6 +19,7 @@ interface Prompt {
   name: string;
   source: string;
   description?: string;
+  arguments?: PromptArgument[];
 }
 
 const MOST = 100;
@@ -29,10 +31,11 @@ export function Offers({ source }: { source: SourceRecord }): ReactNode {
   const { data: resources } = useData<{ resources: Resource[] }>(has ? "/api/v1/resources?limit=1000" : null);
   const { data: templates } = useData<{ resourceTemplates: Resource[] }>(has ? "/api/v1/resources/templates" : null);
   const { data: prompts } = useData<{ prompts: Prompt[] }>(source.prompts.length > 0 ? "/api/v1/prompts" : null);
+  const of = (prompt: string): Prompt | undefined => prompts?.prompts.find((one) => one.name === prompt && one.source === name);
   const shownTemplates = (templates?.resourceTemplates ?? []).filter((one) => one.source === name);
   return (
     <>
-      <Section title="Tools" count={tools.length} nothing="It offers no tools now.">
+      <Section title={source.status === "up" || source.status === "faulty" ? "Tools" : "Tools of its last listing"} count={tools.length} nothing="It offers no tools now.">
         <Folded what="tool">
           {tools.map((tool) => (
             <li key={tool}>
@@ -48,7 +51,7 @@ export function Offers({ source }: { source: SourceRecord }): ReactNode {
           <Folded what="prompt" isWide>
             {source.prompts.map((prompt) => (
               <li key={prompt}>
-                <code>{inOneLine(prompt, 80)}</code> <span className="quiet">{inOneLine(prompts?.prompts.find((one) => one.name === prompt)?.description ?? "", 200)}</span>
+                <code>{inOneLine(prompt, 80)}</code> <span className="quiet">{inOneLine(of(prompt)?.description ?? "", 200)}</span> {of(prompt) !== undefined && <GetPrompt name={prompt} args={of(prompt)?.arguments ?? []} />}
               </li>
             ))}
           </Folded>
@@ -62,7 +65,8 @@ export function Offers({ source }: { source: SourceRecord }): ReactNode {
                 <code>{inOneLine(one.uri ?? one.uriTemplate ?? "", 160)}</code>{" "}
                 <span className="quiet">
                   {inOneLine([one.name, one.mimeType, one.description].filter((text) => text !== undefined).join(" · "), 240)}
-                </span>
+                </span>{" "}
+                {one.uri !== undefined && <ReadResource uri={one.uri} />}
               </li>
             ))}
           </Folded>
