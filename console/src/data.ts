@@ -5,6 +5,9 @@ import { connection } from "./connection";
 
 export const client = new Client();
 
+/** Who asks for the same within this shares an answer. Longer, and a list would still show what has just been removed. */
+const TOGETHER_MS = 50;
+
 /** GETs a path, with a cache: shows the last known data at once and revalidates in the background. */
 export function useData<T>(path: string | null, options: { every?: number; once?: boolean } = {}): SWRResponse<T, GatewayError> {
   const again = options.once !== true;
@@ -14,6 +17,7 @@ export function useData<T>(path: string | null, options: { every?: number; once?
     revalidateIfStale: again,
     refreshInterval: options.every ?? 0,
     keepPreviousData: true,
+    dedupingInterval: TOGETHER_MS,
     shouldRetryOnError: (fault: GatewayError) => fault.status >= 500,
   });
 }
