@@ -24,5 +24,5 @@ export default defineConfig({
   },
   server: { proxy: { "/api": "http://127.0.0.1:8420", "/v1": "http://127.0.0.1:8420", "/readyz": "http://127.0.0.1:8420" } },
   // Inlined, so that the alias above holds in tests too.
-  test: { environment: "jsdom", server: { deps: { inline: [/@rjsf/] } }, include: ["packages/*/test/**/*.test.ts?(x)", "test/**/*.test.ts?(x)"] },
+  test: { environment: "node", server: { deps: { inline: [/@rjsf/] } }, include: ["packages/*/test/**/*.test.ts?(x)", "test/**/*.test.ts?(x)"] },
 });

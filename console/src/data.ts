@@ -123,7 +123,7 @@ export interface SpaceRecord {
 /** A space in the list of all. */
 export interface ListedSpace extends SpaceRecord {
   members: number;
-  lastMessage: { senderName: string; content: string; createdAt: string } | null;
+  lastMessage: { senderName: string; content: string; toolName: string | null; createdAt: string } | null;
 }
 
 export interface AgentRecord {

@@ -1,3 +1,4 @@
+// @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
 import { asCurl, asPython, indented, memberText, shellWord } from "../src/call-code";
 import { merged } from "../src/call-list";

@@ -34,4 +34,8 @@ def act(gateway: RunningGateway) -> dict[str, str]:
     say(gateway, "hall", "Show a chart")
     eventually(lambda: any(one["metadata"].get("toolName") == "displayChart" for one in messages(gateway, "hall")))
     run = eventually(lambda: get(gateway, "/api/runs")["runs"])[0]["id"]
-    return PAGES | {f"/calls/{call}": "main h1", f"/runs/{run}": "main h1"}
+    return PAGES | {
+        f"/calls/{call}": "main h1",
+        f"/runs/{run}": "main h1",
+        f"/runs/compare?one={run}&other={run}": ".compare a",
+    }

@@ -463,7 +463,14 @@ def _calls(gateway: RunningGateway) -> dict[str, str]:
     ids["failed"] = execute(gateway, "hotel_quote", hotel="Alfama Rooms", nights=45, key=MIA_KEY)
     execute(gateway, "hotel_quote", hotel="Alfama Rooms", nights="many", key=CI_KEY)
     execute(gateway, "send_invoice", customer="ACME", amount=148, lines=["2 nights, Alfama Rooms"], key=MIA_KEY)
-    execute(gateway, "send_invoice", customer="Globex", amount=1200, lines=["x" * 900], key=MIA_KEY)
+    execute(
+        gateway,
+        "send_invoice",
+        customer="Globex",
+        amount=1200,
+        lines=[f"Night {night} at Alfama Rooms, breakfast" for night in range(1, 17)],
+        key=MIA_KEY,
+    )
     execute(gateway, "list_events", key=HUSAM_KEY)
     execute(gateway, "travellerDetails", question="Who travels to Lisbon?", key=MIA_KEY)
     execute(gateway, "not_a_tool", anything=1, key=CI_KEY)

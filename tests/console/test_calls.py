@@ -259,13 +259,13 @@ def test_fifty_calls_a_second_do_not_disturb_it_and_none_is_lost(
                 answer = client.post(path, json={"arguments": {"number": number}})
                 calls.append(answer.json()["call_id"])
 
-            for number in range(200):
+            for number in range(100):
                 pool.submit(one, 1000 + number)
                 pause.wait(0.02)  # the load itself: 50 a second
 
     loading = threading.Thread(target=load)
     loading.start()
-    times = visitor.evaluate(FRAMES, 5)
+    times = visitor.evaluate(FRAMES, 3)
     loading.join(60)
     assert eventually(lambda: page.evaluate(TOP_ROW)) == reading, "who reads further down is not moved"
     page.locator(".calls-frame").evaluate("(frame) => { frame.scrollTop = 0; }")
@@ -273,9 +273,9 @@ def test_fifty_calls_a_second_do_not_disturb_it_and_none_is_lost(
     record_property("live_frame_ms", {"median": round(statistics.median(times), 1), "p95": round(slow(times), 1)})
     assert statistics.median(times) < SLOWEST_FRAME_MS
     before = len(asked)
-    visitor.evaluate(FRAMES, 2)
+    visitor.evaluate(FRAMES, 1)
     again = [url for url in asked[before:] if "/api/v1/calls?" in url]
-    assert len(again) <= 3, f"nothing happens, and it asks: {again}"
+    assert len(again) <= 2, f"nothing happens, and it asks: {again}"
 
 
 TOP_ROW = """() => {

@@ -84,10 +84,10 @@ def test_a_page_at_rest_asks_no_more_than_its_refresh(visit: Visit, stage: Runni
     page.on("request", lambda request: asked.append(request.url))
     with page.expect_response(lambda answer: answer.url.endswith("/readyz")):
         pass
-    for _ in range(3):  # beats of two seconds
+    for _ in range(2):  # beats of two seconds
         with page.expect_response(lambda answer: answer.url.endswith("/readyz")):
             pass
-    assert max(Counter(url for url in asked if not url.endswith("/readyz")).values(), default=0) <= 4, asked
+    assert max(Counter(url for url in asked if not url.endswith("/readyz")).values(), default=0) <= 3, asked
 
 
 @pytest.mark.skipif(

@@ -224,7 +224,7 @@ def test_a_resource_is_read_and_a_prompt_tried_on_the_source_s_page(visit: Visit
     page = visit(gateway=operated).go("/sources/shelf")
     page.get_by_role("button", name="Read shelf://book").click()
     expect(page.get_by_label("shelf://book · text/plain", exact=True)).to_have_text(f"Read {MARKUP}")
-    page.get_by_role("button", name="Try the prompt sort").click()
+    page.get_by_role("button", name="Try it: sort").click()
     page.get_by_label("by*").fill("<b>size</b>")
     page.get_by_role("button", name="Get prompt").click()
     expect(page.get_by_text(f"Sort by <b>size</b> {MARKUP}")).to_be_visible()

@@ -60,6 +60,8 @@ async def test_a_visible_call_with_its_result_is_one_message_in_the_space(lobby:
     }
     assert message["metadata"] == metadata
     assert (message["role"], message["entityId"], message["senderType"]) == ("assistant", lobby.agent, "agent")
+    [listed] = [one for one in lobby.made("GET", "/api/spaces")["spaces"] if one["lastMessage"] is not None]
+    assert listed["lastMessage"]["toolName"] == "displayChart"
     names = {
         "streamId": call["call_id"],
         "runId": call["run_id"],

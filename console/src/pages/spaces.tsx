@@ -49,7 +49,7 @@ const COLUMNS: Column<ListedSpace>[] = [
 ];
 
 function saidLast({ lastMessage }: ListedSpace): string {
-  return lastMessage === null ? "no messages yet" : `${inOneLine(lastMessage.senderName, 60)}: ${inOneLine(lastMessage.content, 200)}`;
+  return lastMessage === null ? "no messages yet" : `${inOneLine(lastMessage.senderName, 60)}: ${lastMessage.toolName === null ? inOneLine(lastMessage.content, 200) : `called ${inOneLine(lastMessage.toolName, 80)}`}`;
 }
 
 function activityOf({ lastMessage, updatedAt }: ListedSpace): string {

@@ -60,6 +60,8 @@ class LatestOfSpace(Struct, frozen=True, kw_only=True):
     content: str | None
     """Its beginning."""
     created_at: int | None
+    tool: str | None
+    """Of the call that it shows."""
 
 
 class Member(Struct, frozen=True, kw_only=True):

@@ -54,7 +54,9 @@ class LatestMessage(Struct, frozen=True, kw_only=True, rename="camel"):
 
     sender_name: str
     content: str
-    """The first 300 characters; of a visible call what it was shown as."""
+    """The first 300 characters."""
+    tool_name: str | None
+    """Of a visible call."""
     created_at: Time
 
 
@@ -269,7 +271,10 @@ def listed_space(space: Space, latest: LatestOfSpace | None) -> ListedSpace:
     said = None
     if latest is not None and latest.created_at is not None:
         said = LatestMessage(
-            sender_name=latest.sender_name or "", content=latest.content or "", created_at=iso_time(latest.created_at)
+            sender_name=latest.sender_name or "",
+            content=latest.content or "",
+            tool_name=latest.tool,
+            created_at=iso_time(latest.created_at),
         )
     return ListedSpace(
         **{name: getattr(record, name) for name in SpaceRecord.__struct_fields__},

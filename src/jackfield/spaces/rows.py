@@ -50,6 +50,7 @@ def latest_from(row: Row) -> LatestOfSpace:
         sender_name=row["sender_name"],
         content=row["content"],
         created_at=row["created_at"],
+        tool=row["tool"],
     )
 
 

@@ -62,7 +62,7 @@ export function GetPrompt({ name, args }: { name: string; args: readonly PromptA
   };
   return (
     <>
-      <button type="button" className="plain" aria-expanded={isOpen} aria-label={`Try the prompt ${inOneLine(name, 80)}`} onClick={() => setIsOpen(!isOpen)}>
+      <button type="button" className="plain" aria-expanded={isOpen} aria-label={`Try it: ${inOneLine(name, 80)}`} onClick={() => setIsOpen(!isOpen)}>
         Try it
       </button>
       {isOpen && (
