@@ -870,6 +870,7 @@ export interface KeyRecord {
 export interface LatestMessage {
   senderName: string;
   content: string;
+  toolName: string | null;
   createdAt: string;
 }
 
