@@ -86,7 +86,7 @@ class ProgramProcess:
         self, child: Child, plan: LaunchPlan, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._child = child
-        self._plan = plan
+        self.plan = plan
         self._reader = reader
         self._writer = writer
         self.computed = 0.0
@@ -162,7 +162,7 @@ class ProgramProcess:
 
     async def _ended(self) -> Turn:
         self.kill()
-        how = self._plan.describe_exit(await self._child.wait())
+        how = self.plan.describe_exit(await self._child.wait())
         return _failed("program_failed", f"The program's process ended: {how}.")
 
 
