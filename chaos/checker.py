@@ -13,6 +13,8 @@ from chaos.project import AGAIN, MOST_STARTS, ONCE
 from stress.evidence import pages
 from stress.report import Report
 
+AWAY = ("jackfield.errors.ConfigError: The database", "jackfield.errors.ConfigError: PostgreSQL")
+"""Last lines of tracebacks of gateways that were started while their database was away."""
 HELD_UP = 5.0
 """Seconds by which a busy machine may be late with anything."""
 
@@ -53,6 +55,20 @@ def judge(report: Report, ledger: Ledger, records: dict[str, dict[str, Any]], st
         report.seen[f"calls {call['status']}"] += 1
         if call["error"] is not None:
             report.seen[f"error {call['error']['code']}"] += 1
+
+
+def judge_logs(report: Report, folder: Path) -> None:
+    """Tracebacks in what gateways said are faults of ours; what is only away has a sentence."""
+    for file in sorted(folder.glob("gw*/gateway.log")):
+        is_inside = False
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            if "Traceback (most recent call last)" in line:
+                is_inside = True
+            elif is_inside and line and not line.startswith((" ", "|", "+")):
+                is_inside = False
+                is_away = line.startswith(AWAY)
+                report.seen["tracebacks about what was away"] += is_away
+                report.expect(is_away, f"{file.parent.name} logged a traceback: {line[:200]}")
 
 
 def _judge_told(report: Report, ledger: Ledger, records: dict[str, dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ import httpx2
 from msgspec import Struct
 
 from chaos import leaks
-from chaos.checker import Records, judge
+from chaos.checker import Records, judge, judge_logs
 from chaos.clients import Clients
 from chaos.ledger import Ledger
 from chaos.plan import Fault, plan
@@ -85,6 +85,7 @@ class Storm(Struct, frozen=True, kw_only=True):
                     report.expect(code == 0, f"gateway {number} ended with {code}")
                 took = time.monotonic() - began
                 report.expect(took < 12, f"gateway {number} took {took:.1f} s to end")
+            judge_logs(report, folder)
             cycles = await gather_cycles(store.direct_url, folder, AGENTS)
             judge_cycles(report, cycles, given=given, starts=scene.starts)
 

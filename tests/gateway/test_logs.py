@@ -3,9 +3,11 @@
 import io
 import json
 import logging
+import sys
 
 import pytest
 
+from jackfield.errors import Unavailable
 from jackfield.gateway.logs import JsonLines, TextLines, set_up_logging
 
 
@@ -40,6 +42,21 @@ def test_no_line_shows_a_secret_wherever_it_stands(lines: type[TextLines] | type
     assert "[redacted]" in text
     assert secret not in text
     assert json.dumps(secret)[1:-1] not in text
+
+
+@pytest.mark.parametrize("lines", [TextLines, JsonLines])
+def test_what_is_away_has_a_sentence_and_a_fault_of_ours_a_traceback(lines: type[TextLines] | type[JsonLines]) -> None:
+    texts = []
+    for fault in (Unavailable("The database is away."), KeyError("ours")):
+        try:
+            raise fault
+        except Exception:  # noqa: BLE001 - whatever it is
+            made = record("could not be read")
+            made.exc_info = sys.exc_info()
+            texts.append(lines(tuple).format(made))
+    assert "The database is away." in texts[0]
+    assert "Traceback" not in texts[0]
+    assert "Traceback" in texts[1]
 
 
 def test_half_a_surrogate_pair_does_not_stop_a_line() -> None:

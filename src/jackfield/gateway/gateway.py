@@ -747,7 +747,5 @@ async def _every(seconds: float, task: Callable[[], Awaitable[None]]) -> None:
 async def _tried(task: Callable[[], Awaitable[None]]) -> None:
     try:
         await task()
-    except Unavailable as fault:
-        log.warning("a background task of the gateway is tried again when the store is back: %s", fault)
     except Exception:
         log.exception("a background task of the gateway failed; it is tried again later")

@@ -4,10 +4,11 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Collection
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 
+from jackfield.errors import Unavailable
 from jackfield.model.redaction import KnownSecrets, LongSecrets
 
 _encode = msgspec.json.Encoder().encode
@@ -38,6 +39,11 @@ class _Redacting(logging.Formatter):
     def __init__(self, secrets: Callable[[], Collection[str]], tokens: LongSecrets | None = None) -> None:
         super().__init__()
         self._secrets = KnownSecrets(secrets, tokens)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the base class's name
+        """A traceback; of a store or a source that is away only its sentence, as it is no fault of ours."""
+        fault = ei[1]
+        return str(fault) if isinstance(fault, Unavailable) else super().formatException(ei)
 
 
 class TextLines(_Redacting):
