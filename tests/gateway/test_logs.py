@@ -49,7 +49,7 @@ def test_what_is_away_has_a_sentence_and_a_fault_of_ours_a_traceback(lines: type
     texts = []
     for fault in (Unavailable("The database is away."), KeyError("ours")):
         try:
-            raise fault
+            raise fault  # noqa: TRY301 - for its traceback
         except Exception:  # noqa: BLE001 - whatever it is
             made = record("could not be read")
             made.exc_info = sys.exc_info()
