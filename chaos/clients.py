@@ -16,8 +16,10 @@ from typing import Any
 import httpx2
 
 from chaos.ledger import FINAL, Ledger, Wait, Wish
+from chaos.logins import Logins
 from chaos.project import PROGRAM
 from stress.load import HEADERS
+from stress.logins import key_of
 from stress.tasks import META, VERSION
 
 ANSWERED_WITHIN = 60.0
@@ -58,9 +60,11 @@ class Clients:
         pace: float = 0.2,
         every: float | None = None,
         kinds: Mapping[str, int] = KINDS,
+        logins: Logins | None = None,
     ) -> None:
         """`pace`: the mean pause of a client in seconds; or `every`: from the start of a wish to that of the next."""
-        self._kinds = kinds
+        self._kinds = kinds if logins is None else {**kinds, "login": 2}
+        self._logins = logins
         self._every = every
         self.done = 0
         """Wishes that are over."""
@@ -141,6 +145,12 @@ class Clients:
     async def _upstream(self) -> None:
         await self._execute(self._chance.choice(("modern", "legacy", "stdio")) + "_echo", argument="token")
 
+    async def _login(self) -> None:
+        """A call at a server behind, with the caller's own login there."""
+        assert self._logins is not None
+        name = self._logins.someone(self._chance)
+        await self._execute("note", key=self._key(f"note-of-{name}"), argument="text", whose=name)
+
     async def _approval(self) -> None:
         await self._execute("charge")
 
@@ -218,12 +228,15 @@ class Clients:
         argument: str = "key",
         arguments: Json | None = None,
         agent: str | None = None,
+        whose: str | None = None,
     ) -> None:
         """From the first request to the end of the call, asked for as often as it takes."""
         wish = Wish(key=key or self._key(tool), tool=tool)
         self._ledger.wishes[wish.key] = wish
         body = {"arguments": arguments or {argument: wish.key}} | ({} if agent is None else {"agent": agent})
         path, headers = f"/api/v1/tools/{tool}/execute", {"Idempotency-Key": wish.key}
+        if whose is not None:
+            headers["Authorization"] = f"Bearer {key_of(whose)}"
 
         async def is_made() -> bool:
             wish.asked += 1
@@ -248,6 +261,8 @@ class Clients:
             if found is None or found.status_code != 200:
                 return self._is_lost(found, f"call {call_id} of {wish.key}")
             self._ledger.tell(found.json()["call"], call_id=call_id)
+            if found.json()["call"]["status"] == "pending_login" and self._logins is not None and whose is not None:
+                self._ledger.seen["logins that calls waited for"] += await self._logins.log_in(whose)
             return call_id in self._ledger.told
 
         if await self._until(is_made, f"the wish {wish.key}"):

@@ -37,6 +37,7 @@ KINDS: dict[str, Kind] = {
     "stdio server killed": Kind(who="stdio", weight=2, lasts=(0, 0)),
     "tool server killed": Kind(who="tool server", weight=3, lasts=(0, 3)),
     "tool server frozen": Kind(who="tool server", weight=2, lasts=(0.5, 7)),
+    "access tokens ended": Kind(who="logins", weight=1.5, lasts=(11, 11)),  # again at once is the end of a login
     "caller killed": Kind(who="caller", weight=2, lasts=(0, 2)),
     "caller frozen": Kind(who="caller", weight=1, lasts=(0.5, 5)),
     "clients hung up": Kind(who="clients", weight=3, lasts=(0, 0)),

@@ -63,12 +63,13 @@ class StormGateway(Victim):
         starts: Path,
         project: Project,
         environment: dict[str, str],
+        port: int,
         workers: int = 1,
         args: tuple[str, ...] = (),
     ) -> None:
         more = Project(project.config, project.files, {**project.env, **environment, "JACKFIELD_DEBUG": "1"})
         serve = (*args, "--workers", str(workers)) if workers > 1 else args
-        super().__init__(folder, store_url=store_url, starts=starts, project=more, args=serve)
+        super().__init__(folder, store_url=store_url, starts=starts, project=more, port=port, args=serve)
         self.folder = folder
         self.workers = workers
         self.frozen: list[int] = []

@@ -5,13 +5,16 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
+from chaos.logins import ENVIRONMENT, Logins
 from chaos.plan import KINDS, Fault
 from chaos.processes import Program, StormGateway, StormServer
 from chaos.project import Ports, project
 from chaos.stores import SharedPostgres, SqliteFile
+from stress.processes import Project
+from tests.harness.process import free_port
 
 CLOCKS = (-86_400, -3_600, -45, -5, 5, 45, 3_600, 86_400)
 """Seconds by which a gateway's clock is wrong."""
@@ -38,8 +41,11 @@ PROGRAMS_END_WITHIN = 15.0
 class Scene:
     """Gateways, the servers and programs around them, and their store."""
 
-    def __init__(self, folder: Path, store: SqliteFile | SharedPostgres, *, gateways: int, workers: int) -> None:
+    def __init__(
+        self, folder: Path, store: SqliteFile | SharedPostgres, *, gateways: int, workers: int, logins: Logins | None
+    ) -> None:
         self.store = store
+        self.logins = logins
         self._at_work: set[tuple[str, int]] = set()
         """Whom something is done to now; starting a gateway may take longer than the plan thinks."""
         self.starts, self.told = folder / "starts", folder / "told"
@@ -50,6 +56,10 @@ class Scene:
             Ports(modern=self.servers[0].port, legacy=self.servers[1].port),
             stdio_note=self._stdio_note,
         )
+        ports = [free_port() for _ in range(gateways)]
+        if logins is not None:
+            config = served.config + logins.config(f"http://127.0.0.1:{ports[0]}")
+            served = Project(config, served.files, {**served.env, **ENVIRONMENT})
         self.clocks = [store.preload.clock(f"clock{number}") for number in range(gateways)]
         self.gateways = [
             StormGateway(
@@ -58,6 +68,7 @@ class Scene:
                 starts=self.starts,
                 project=served,
                 environment=store.preload.environment(clock),
+                port=ports[number],
                 workers=workers,
             )
             for number, clock in enumerate(self.clocks)
@@ -81,20 +92,24 @@ class Scene:
     @classmethod
     @asynccontextmanager
     async def of(
-        cls, folder: Path, store: SqliteFile | SharedPostgres, *, gateways: int, workers: int
+        cls, folder: Path, store: SqliteFile | SharedPostgres, *, gateways: int, workers: int, has_logins: bool
     ) -> "AsyncIterator[Scene]":
         """All of it started, and gone afterwards."""
-        scene = cls(folder, store, gateways=gateways, workers=workers)
-        try:
+        with ExitStack() as stack:
+            logins = await asyncio.to_thread(Logins, stack) if has_logins else None
+            scene = cls(folder, store, gateways=gateways, workers=workers, logins=logins)
+            stack.callback(scene.clear)
             for server in scene.servers:
                 await asyncio.to_thread(server.start)
             await scene.gateways[0].start()  # who comes first makes the tables
             await asyncio.gather(*(gateway.start() for gateway in scene.gateways[1:]))
             for program in (*scene.tool_servers, *scene.callers):
                 program.start()
+            if logins is not None:
+                await logins.begin(scene.gateways)
             yield scene
-        finally:
-            scene.clear()
+            if logins is not None:
+                await logins.close()
 
     @property
     def _others(self) -> "list[StormServer | Program]":
@@ -112,6 +127,7 @@ class Scene:
             "caller": len(self.callers),
             "clients": 1,
             "store": 1,
+            "logins": 1,
         }
 
     @property
@@ -124,6 +140,8 @@ class Scene:
             more.add("gateway process killed")
         if self.store.preload.can:
             more.add("clock skewed")
+        if self.logins is not None:
+            more.add("access tokens ended")
         return ALWAYS | more | self.store.can
 
     async def act(self, fault: Fault) -> bool:
@@ -158,6 +176,9 @@ class Scene:
                 _begin_with(self.tool_servers[number], fault)
             case "caller":
                 _begin_with(self.callers[number], fault)
+            case "logins":
+                assert self.logins is not None
+                await asyncio.to_thread(self.logins.expire)
             case "store":
                 await self.store.begin(fault.what, fault.strength)
 

@@ -85,7 +85,7 @@ async def soak(*, seed: int, seconds: float, store: str, gateways: int, workers:
         folder.chmod(0o755)
         async with (
             a_store(store, folder, is_bare=True) as used,
-            Scene.of(folder, used, gateways=gateways, workers=workers) as scene,
+            Scene.of(folder, used, gateways=gateways, workers=workers, has_logins=False) as scene,
         ):
             await _run(scene, report, seed=seed, seconds=seconds)
     return report

@@ -71,10 +71,12 @@ class Storm(Struct, frozen=True, kw_only=True):
         return report
 
     async def _run(self, folder: Path, store: SqliteFile | SharedPostgres, report: Report) -> None:
-        async with Scene.of(folder, store, gateways=self.gateways, workers=self.workers) as scene:
+        async with Scene.of(
+            folder, store, gateways=self.gateways, workers=self.workers, has_logins=not self.is_bare
+        ) as scene:
             chosen = plan(self.seed, seconds=self.seconds, counts=scene.counts, can=self.only or scene.can)
             ledger, chance = Ledger(), random.Random(self.seed)
-            clients = Clients([gateway.url for gateway in scene.gateways], ledger, chance)
+            clients = Clients([gateway.url for gateway in scene.gateways], ledger, chance, logins=scene.logins)
             async with aclosing(clients):
                 given = await _weather(scene, clients, chosen, report, seconds=self.seconds, chance=chance)
             await _judge(scene, ledger, report)
@@ -85,6 +87,8 @@ class Storm(Struct, frozen=True, kw_only=True):
                     report.expect(code == 0, f"gateway {number} ended with {code}")
                 took = time.monotonic() - began
                 report.expect(took < 12, f"gateway {number} took {took:.1f} s to end")
+            if scene.logins is not None:
+                await scene.logins.judge(report)
             judge_logs(report, folder)
             cycles = await gather_cycles(store.direct_url, folder, AGENTS)
             judge_cycles(report, cycles, given=given, starts=scene.starts)
