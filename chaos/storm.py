@@ -47,7 +47,7 @@ class Storm(Struct, frozen=True, kw_only=True):
     only: tuple[str, ...] = ()
     """The faults, all that can be had here if empty."""
     is_bare: bool = False
-    """Nothing is loaded into the processes: no wrong clock and no slow disk, and gateways start quickly."""
+    """No wrong clock, no slow disk and no logins, so that all of it starts quickly."""
     evidence: Path | None = None
     """Where logs and databases are kept if something was wrong."""
 
