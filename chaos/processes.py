@@ -114,7 +114,7 @@ class StormGateway(Victim):
         """The processes that answer calls: one, or with `--workers` those below it."""
         if self._running is None:
             return []
-        below = [pid for pid in descendants(self.pid) if " serve" in words_of(pid) and "jackfield" in words_of(pid)]
+        below = [pid for pid in descendants(self.pid) if "jackfield.cli serve" in words_of(pid)]
         return below if self.workers > 1 and below else [self.pid]
 
     @property
