@@ -340,7 +340,8 @@ def _commit_apart(connection: sqlite3.Connection, batch: list[_Job], known: dict
             connection.execute("RELEASE alone")
         connection.execute("COMMIT")
     except sqlite3.Error as fault:
-        log.exception("A batch of %d writes failed", len(batch))
+        is_disk = isinstance(fault, sqlite3.OperationalError)
+        log.error("A batch of %d writes failed: %s", len(batch), fault, exc_info=not is_disk)
         _roll_back(connection)
         return [(job, None, _told(fault)) for job in batch]
     return results
