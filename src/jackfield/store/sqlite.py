@@ -340,8 +340,10 @@ def _commit_apart(connection: sqlite3.Connection, batch: list[_Job], known: dict
             connection.execute("RELEASE alone")
         connection.execute("COMMIT")
     except sqlite3.Error as fault:
-        is_disk = isinstance(fault, sqlite3.OperationalError)
-        log.error("A batch of %d writes failed: %s", len(batch), fault, exc_info=not is_disk)
+        if isinstance(fault, sqlite3.OperationalError):
+            log.warning("A batch of %d writes failed: %s", len(batch), fault)
+        else:
+            log.exception("A batch of %d writes failed", len(batch))
         _roll_back(connection)
         return [(job, None, _told(fault)) for job in batch]
     return results
