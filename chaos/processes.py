@@ -14,6 +14,7 @@ from stress.processes import KEY, Project, Victim
 from stress.upstreams import HttpVictim
 
 STARTS_WITHIN = 90.0
+"""A gateway may find its database away, and the machine busy with everything that happens at once."""
 ROOT = Path(__file__).parents[1]
 
 
@@ -54,6 +55,8 @@ def open_files(pid: int) -> int:
 
 class StormGateway(Victim):
     """A gateway that is also frozen, stopped in order and told a wrong time, and whose parts are found."""
+
+    STARTS_WITHIN = STARTS_WITHIN
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.harness.process import RunningGateway, free_port, start_gateway
+from tests.harness.process import START_WITHIN, RunningGateway, free_port, start_gateway
 
 KEY = "key-of-the-stress-run"
 DEADLINE_MS = 600
@@ -80,6 +80,8 @@ CALLS = Project(CONFIG, {"tools/work.py": TOOLS})
 class Victim:
     """One gateway process, always the same address, killed and started again."""
 
+    STARTS_WITHIN = START_WITHIN
+
     def __init__(
         self,
         folder: Path,
@@ -121,6 +123,7 @@ class Victim:
             env=self._env,
             files=self._project.files,
             args=self._args,
+            within=self.STARTS_WITHIN,
         )
 
     async def kill_and_start(self) -> None:

@@ -168,6 +168,7 @@ def start_gateway(
     env: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
     args: tuple[str, ...] = (),
+    within: float = START_WITHIN,
 ) -> RunningGateway:
     """Write the project into `folder`, run `jackfield serve` there and wait until it is ready.
 
@@ -190,7 +191,7 @@ def start_gateway(
         def key_now() -> str:
             return given.get("JACKFIELD_ADMIN_KEY") or _first_line(key_file)
 
-        _wait_until_ready(process, port, folder, key=key_now)
+        _wait_until_ready(process, port, folder, key=key_now, within=within)
         key = key_now()
     except BaseException:
         process.kill()
@@ -287,7 +288,7 @@ def _spawn(folder: Path, env: Mapping[str, str], args: tuple[str, ...]) -> Proce
         )
 
 
-def _wait_until_ready(process: Process, port: int, folder: Path, *, key: Callable[[], str]) -> None:
+def _wait_until_ready(process: Process, port: int, folder: Path, *, key: Callable[[], str], within: float) -> None:
     def ready() -> bool:
         if process.poll() is not None:
             said = (folder / "gateway.log").read_text(encoding="utf-8")
@@ -300,7 +301,7 @@ def _wait_until_ready(process: Process, port: int, folder: Path, *, key: Callabl
         return status == 200 and not any(source["status"] == "starting" for source in sources)
 
     try:
-        eventually(ready, within=START_WITHIN)
+        eventually(ready, within=within)
     except AssertionError as fault:
         said = (folder / "gateway.log").read_text(encoding="utf-8")
         raise AssertionError(f"{fault}\nthe gateway's log:\n{said}") from None
