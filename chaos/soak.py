@@ -106,12 +106,13 @@ async def _run(scene: Scene, report: Report, *, seed: int, seconds: float) -> No
         log.info("flat out %.1f a second", full)
         clients = Clients(urls, ledger, chance, every=sum(KINDS.values()) / (full / 2))
         async with aclosing(clients):
-            group.create_task(clients.approve(over))
+            deciding = group.create_task(clients.approve(over))
             loading = group.create_task(clients.run(stop))
             samples = await _sample(scene, ledger, report, seconds)
             stop.set()
             await loading
             over.set()
+            await deciding
     report.seen["wishes"] = clients.done
     report.seen["wishes that took more than one request"] = sum(wish.asked > 1 for wish in ledger.wishes.values())
     report.violations += ledger.violations
