@@ -13,7 +13,7 @@ from jackfield.settings.types import ProgramSettings
 from jackfield.workers.host import WorkerHost
 from jackfield.workers.sandbox.kinds import LaunchPlan
 
-NEXT_AFTER_SECONDS = 0.05
+NEXT_AFTER_SECONDS = 0.01
 """How long the next process waits after one was taken: to start one costs more than most programs take to begin."""
 
 
