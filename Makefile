@@ -107,7 +107,7 @@ lock: dev-env ## update the lock files; ARGS=--upgrade upgrades all packages
 	@make/lock $(ARGS)
 
 clean: ## remove the environment and all caches; keeps the demo's data
-	rm -rf tests/programs/node_modules .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis .conformance build dist
+	rm -rf tests/programs/node_modules .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis .conformance .bench build dist
 	find src tests bench stress chaos fuzz conformance documentation examples make -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-env:

@@ -38,8 +38,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             length = _LENGTH.search(head)
             body = await reader.readexactly(int(length[1]) if length else 0)
             await answer(str(msgspec.json.decode(body)["messages"][-1]["content"]), reader, writer)
-    except (asyncio.IncompleteReadError, ConnectionError):
-        pass
+    except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError):
+        pass  # it hung up, or asked something else
     finally:
         writer.close()
 

@@ -7,6 +7,7 @@ next request when it has the whole answer to the last one; nothing is pipelined.
 """
 
 import asyncio
+import re
 import sys
 import time
 from array import array
@@ -25,6 +26,10 @@ _CHUNKED = b"\r\ntransfer-encoding: chunked"
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 _WITHOUT_BODY = frozenset({204, 304})
 _SHOWN = 4096
+UNIQUE = "u00000000000"
+"""Where a request carries a value of its own, if its job counts them."""
+_VALUE = re.compile(rb"u\d{11}")
+_PATIENCE = 30.0
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -39,6 +44,13 @@ class Job(Struct, frozen=True, kw_only=True):
     """Requests after which it ends before its time."""
     session_each: bool = False
     """Each connection sends only the request of its own number, instead of all in turn."""
+    unique: int = 0
+    """How often the value of a request (`UNIQUE`, which is replaced for each) has to be in its answer. With it, wrong
+    answers are counted and their times are not; a connection that is lost is counted, and the others go on."""
+    has: str = ""
+    """What else has to be in an answer."""
+    patience: float = _PATIENCE
+    """Seconds after the job's time in which the last answers have to come."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -51,6 +63,14 @@ class Report(Struct, frozen=True, kw_only=True):
     p99_ms: float
     last_answer: str
     """One answer whole, or its beginning, to see that it is what it should be."""
+    wrong: int = 0
+    """Answers that were errors, or had not the value of their request."""
+    crossed: int = 0
+    """Answers that had the value of another request."""
+    missing: int = 0
+    """Connections that were lost, or whose last answer did not come."""
+    wrong_answer: str = ""
+    """One of the wrong or crossed ones."""
 
 
 class Crowd:
@@ -82,6 +102,9 @@ class Round(Crowd):
         self.took_ns = array("q")
         self.statuses: dict[int, int] = {}
         self.last_answer = b""
+        self.unique, self.has = job.unique, job.has.encode("ascii")
+        self.wrong = self.crossed = self.lost = 0
+        self.wrong_answer = b""
         self.most = job.most
         self.began = time.perf_counter_ns()
         self.ends = self.began + int(job.seconds * 1e9)
@@ -92,6 +115,24 @@ class Round(Crowd):
             return None
         self.sent += 1
         return self.requests[(connection if self.session_each else self.sent) % len(self.requests)]
+
+    def leave(self, fault: Exception | None) -> None:
+        if fault is not None and self.unique:
+            self.lost += 1
+            self.wrong_answer = self.wrong_answer or repr(fault).encode()
+            fault = None
+        super().leave(fault)
+
+    def is_right(self, value: bytes, status: int, answer: bytes) -> bool:
+        """Whether it is the answer to the request with this value; if not, it is counted."""
+        if any(other != value for other in _VALUE.findall(answer)):
+            self.crossed += 1
+        elif status != 200 or answer.count(value) < self.unique or self.has not in answer:
+            self.wrong += 1
+        else:
+            return True
+        self.wrong_answer = self.wrong_answer or answer[:_SHOWN]
+        return False
 
 
 class Connection(asyncio.Protocol):
@@ -108,6 +149,9 @@ class Connection(asyncio.Protocol):
         """The end of a body without a length, as far as it has come; an answer that takes long is streamed."""
         self._status = 0
         self._sent_at = 0
+        self._value = b""
+        """What this request has and no other."""
+        self._answer: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are not asyncio's by class
@@ -117,6 +161,11 @@ class Connection(asyncio.Protocol):
         self._send(time.perf_counter_ns())
 
     def data_received(self, data: bytes) -> None:
+        if self._value:
+            self._answer.append(data)
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
         if self._chunks is not None:
             self._chunks = self._chunks[-len(_LAST_CHUNK) :] + data
             if self._chunks.endswith(_LAST_CHUNK):
@@ -139,7 +188,7 @@ class Connection(asyncio.Protocol):
             if _CHUNKED in data[:end].lower():
                 self._chunks = b""
                 if len(data) > end + len(_END_OF_HEAD):
-                    self.data_received(data[end + len(_END_OF_HEAD) :])
+                    self._take(data[end + len(_END_OF_HEAD) :])
                 return
             self._missing = self._length(data[:end]) - (len(data) - end - len(_END_OF_HEAD))
         if self._missing == 0:
@@ -162,6 +211,9 @@ class Connection(asyncio.Protocol):
             self._leave(None)
             return
         assert self._transport is not None
+        if self._round.unique:
+            self._value = b"u%011d" % self._round.sent
+            request = request.replace(UNIQUE.encode(), self._value)
         self._sent_at = now
         self._transport.write(request)
 
@@ -169,7 +221,9 @@ class Connection(asyncio.Protocol):
         now = time.perf_counter_ns()
         statuses, took = self._round.statuses, self._round.took_ns
         statuses[self._status] = statuses.get(self._status, 0) + 1
-        took.append(now - self._sent_at)
+        if not self._value or self._round.is_right(self._value, self._status, b"".join(self._answer)):
+            took.append(now - self._sent_at)
+        self._answer.clear()
         self._send(now)
 
     def _length(self, head: bytes) -> int:
@@ -195,18 +249,36 @@ async def carry_out(job: Job) -> Report:
     round_.ends = round_.began + int(job.seconds * 1e9)
     for _, connection in made:
         connection.begin()
-    async with asyncio.timeout(job.seconds + 30):
-        await round_.is_over
+    missing = await _end(round_, [connection for _, connection in made], job)
     seconds = (time.perf_counter_ns() - round_.began) / 1e9
     took_ms = sorted(took / 1e6 for took in round_.took_ns)
     return Report(
         answers=len(took_ms),
         seconds=seconds,
         statuses={str(status): count for status, count in round_.statuses.items()},
-        p50_ms=percentile(took_ms, 0.5),
-        p99_ms=percentile(took_ms, 0.99),
+        p50_ms=percentile(took_ms, 0.5) if took_ms else 0.0,
+        p99_ms=percentile(took_ms, 0.99) if took_ms else 0.0,
         last_answer=round_.last_answer[:2000].decode("latin-1"),
+        wrong=round_.wrong,
+        crossed=round_.crossed,
+        missing=missing,
+        wrong_answer=round_.wrong_answer.decode("latin-1"),
     )
+
+
+async def _end(round_: Round, connections: list[Connection], job: Job) -> int:
+    """When the last answer has come: how many have not, if that is to be counted."""
+    try:
+        async with asyncio.timeout(job.seconds + job.patience):
+            await round_.is_over
+    except TimeoutError:
+        if not job.unique:
+            raise
+        unanswered = round_.open
+        for connection in connections:
+            connection.close()
+        return round_.lost + unanswered
+    return round_.lost
 
 
 def main() -> None:

@@ -117,6 +117,10 @@ class Load(JobTaker):
             )
         return report
 
+    def count(self, job: Job) -> Report:
+        """One job whose wrong answers are counted."""
+        return self._exchange(job, Report)
+
     def rate(self, server: Server, job: Job, *, expect: int = 200) -> Sample:
         """Answers a second, with what each cost the server."""
         before = server.cpu_seconds
@@ -144,7 +148,7 @@ def _cpu_us(server: Server, before: float | None, report: Report) -> float | Non
 def _taking_jobs(module: str) -> "Generator[subprocess.Popen[bytes]]":
     """A module of the bench as a process, idle until it is given a job."""
     process = subprocess.Popen([sys.executable, "-m", module], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    with _stopping(process):
+    with stopping(process):
         yield process
 
 
@@ -197,7 +201,7 @@ def running_chat_model() -> Generator[Server]:
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.chat_model"], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     )
-    with _stopping(process):
+    with stopping(process):
         assert process.stdout is not None
         yield Server(process, int(process.stdout.readline()))
 
@@ -214,7 +218,7 @@ def running_gateway(folder: Path, *, tools: int, env: Mapping[str, str] | None =
             stdout=log,
             stderr=log,
         )
-    with _stopping(process):
+    with stopping(process):
         yield _ready_gateway(process, folder, tools=tools)
 
 
@@ -231,7 +235,7 @@ def running_server(*arguments: str, python: str = sys.executable) -> Generator[S
     process = subprocess.Popen(
         [python, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=_without_settings()
     )
-    with _stopping(process):
+    with stopping(process):
         assert process.stdout is not None
         port = process.stdout.readline()
         if not port:
@@ -264,7 +268,7 @@ def _tools_offered(readiness: Got) -> int:
 
 
 @contextmanager
-def _stopping(process: "subprocess.Popen[bytes]") -> Generator[None]:
+def stopping(process: "subprocess.Popen[bytes]") -> Generator[None]:
     try:
         yield
     finally:

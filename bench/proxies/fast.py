@@ -2,7 +2,10 @@
 # requires-python = ">=3.11"
 # dependencies = ["fastmcp==4.1.2", "httptools", "uvloop"]
 # ///
-"""FastMCP's proxy with one client that all calls share: run by uv with the packages above, as `fast.py URL`."""
+"""FastMCP's proxy, run by uv with the packages above: `fast.py [--guide] URL [URL]`.
+
+With one client that all calls share, and JSON answers; with `--guide` as its guide makes it: the address alone.
+"""
 
 import sys
 
@@ -12,11 +15,16 @@ from fastmcp.server import create_proxy  # type: ignore[import-not-found] # the 
 from serving import serve  # type: ignore[import-not-found] # its neighbour, as a script finds it
 
 
-async def main(url: str) -> None:
-    """A client that is connected already is shared; given the url alone, FastMCP connects anew for every call."""
-    async with Client(url) as upstream:
+async def main(*arguments: str) -> None:
+    """A client that is connected already is shared; given the address alone, FastMCP connects anew for every call."""
+    urls = [argument for argument in arguments if argument != "--guide"]
+    target = urls[0] if len(urls) == 1 else {"mcpServers": {f"s{n}": {"url": url} for n, url in enumerate(urls)}}
+    if "--guide" in arguments:
+        await serve(create_proxy(target).http_app(path="/mcp"))
+        return
+    async with Client(target) as upstream:
         await serve(create_proxy(upstream).http_app(path="/mcp", json_response=True))
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1]))
+    uvloop.run(main(*sys.argv[1:]))

@@ -1,4 +1,7 @@
-"""An MCP server with a tool, a prompt and N resources, as the SDK makes them: `python -m bench.proxies.upstream N`."""
+"""An MCP server with tools, a prompt and resources, as the SDK makes them.
+
+`python -m bench.proxies.upstream [RESOURCES [TOOLS [NAME]]]`: none and one by default; NAME is that of the first tool.
+"""
 
 import sys
 from typing import Any
@@ -11,8 +14,9 @@ from mcp.server.lowlevel import Server
 from bench.proxies.serving import serve
 
 Ctx = ServerRequestContext[Any, Any]
+RESOURCE_COUNT, TOOL_COUNT, NAME, *_ = [*sys.argv[1:], *("0", "1", "echo")[len(sys.argv) - 1 :]]
 ECHO = t.Tool(
-    name="echo",
+    name=NAME,
     description="Give the text back.",
     input_schema={
         "type": "object",
@@ -20,18 +24,19 @@ ECHO = t.Tool(
         "required": ["text", "count"],
     },
 )
+TOOLS = [ECHO, *(ECHO.model_copy(update={"name": f"{NAME}_{n:03}"}) for n in range(1, int(TOOL_COUNT)))]
 
 
 GREET = t.Prompt(name="greet", description="A greeting.", arguments=[t.PromptArgument(name="name", required=True)])
 PAGE = 1_000
 RESOURCES = [
     t.Resource(uri=f"notes:///{n:05}.txt", name=f"note-{n}", description=f"Note number {n}.", mime_type="text/plain")
-    for n in range(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    for n in range(int(RESOURCE_COUNT))
 ]
 
 
 async def list_tools(_: Ctx, __: t.PaginatedRequestParams | None) -> t.ListToolsResult:
-    return t.ListToolsResult(tools=[ECHO])
+    return t.ListToolsResult(tools=TOOLS)
 
 
 async def call_tool(_: Ctx, params: t.CallToolRequestParams) -> t.CallToolResult:
