@@ -18,7 +18,7 @@ import msgspec
 from bench.comparison.environments import PeerMissing, environment
 from bench.comparison.places import LOOK_EVERY, READY_WITHIN, Place, Running, free_port, serving, wait_for
 from bench.comparison.service import BODY
-from bench.comparison.talk import ARGUMENTS, TOOL, Endpoint, HttpWay
+from bench.comparison.talk import ARGUMENTS, TOOL, Endpoint, HttpWay, StreamWay
 from bench.load import UNIQUE
 from bench.processes import Server
 
@@ -53,7 +53,7 @@ TOKEN_MINUTES = "10080"
 
 @contextmanager
 def running(place: Place, folder: Path, *, sessions: bool) -> Generator[Running]:
-    """The gateway before the MCP servers and the HTTP service, registered at its first start."""
+    """The gateway before the MCP servers, the HTTP service and the model, registered at its first start."""
     programs = environment("contextforge")
     variables = {**os.environ, **SETTINGS, "USE_STATEFUL_SESSIONS": str(sessions).lower()}
     variables["DATABASE_URL"] = f"sqlite:///{folder / 'mcp.db'}"
@@ -71,7 +71,8 @@ def running(place: Place, folder: Path, *, sessions: bool) -> Generator[Running]
         endpoint = Endpoint(port=port, path="/mcp/", headers=key, tool=f"{UPSTREAM}-{TOOL}")
         body = {"jsonrpc": "2.0", "id": UNIQUE, "method": "tools/call", "params": call}
         http = HttpWay(port=port, path="/rpc", body=body, headers=key)
-        yield wait_for(Running(server=server, endpoint=endpoint, http=http), folder)
+        streams = (StreamWay(says="chat", port=port, path="/v1/chat/completions", headers=key),)
+        yield wait_for(Running(server=server, endpoint=endpoint, http=http, streams=streams), folder)
 
 
 def _wait_until_up(server: Server, folder: Path) -> None:
@@ -112,9 +113,12 @@ def _register(server: Server, token: str, place: Place) -> None:
         "input_schema": BODY,
     }
     _post(server, token, "/tools", {"tool": tool})
+    models = {"name": "bench", "provider_type": "openai_compatible", "api_key": "none"}
+    provider = _post(server, token, "/llm/providers", {**models, "api_base": f"http://127.0.0.1:{place.model.port}/v1"})
+    _post(server, token, "/llm/models", {"provider_id": provider["id"], "model_id": "fast", "model_name": "fast"})
 
 
-def _post(server: Server, token: str, path: str, body: Mapping[str, Any]) -> None:
+def _post(server: Server, token: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     with closing(HTTPConnection("127.0.0.1", server.port, timeout=READY_WITHIN)) as connection:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection.request("POST", path, msgspec.json.encode(body), headers)
@@ -122,3 +126,4 @@ def _post(server: Server, token: str, path: str, body: Mapping[str, Any]) -> Non
         said = answer.read().decode("utf-8", errors="replace")
     if answer.status >= 300:
         raise PeerMissing(f"answered {answer.status} to POST {path}: {said[:300]}")
+    return msgspec.json.decode(said, type=dict[str, Any])

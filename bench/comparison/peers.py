@@ -130,14 +130,13 @@ PEERS: Mapping[str, Peer] = {
         version=CONTEXTFORGE,
         start=partial(contextforge.running, sessions=False),
         environment="contextforge",
-        lacks={"stream": "not measured: its `/v1/chat/completions` is for its own chat page"},
     ),
     "contextforge-sessions": Peer(
         title="ContextForge, sessions",
         version=CONTEXTFORGE,
         start=partial(contextforge.running, sessions=True),
         environment="contextforge",
-        lacks={"stream": "as ContextForge"},
+        lacks={"stream": "as ContextForge: sessions are of MCP only"},
     ),
     "litellm": Peer(
         title="LiteLLM",

@@ -26,7 +26,7 @@ from bench.rows.mcp import LEGACY, MODERN
 from bench.stream_load import StreamJob
 
 CONNECTIONS = 16
-DEAD_PATIENCE = 10.0
+DEAD_PATIENCE, DEAD_ROUNDS = 10.0, 3
 FIRST_TOKENS, TOKENS, PACED, PACE = 20, 4_000, 250, 0.002
 STARTS, LOADED_CALLS, LOADED_SECONDS = 3, 500, 30.0
 _MESSAGE = re.compile(r'"(?:message|detail)": ?"((?:[^"\\]|\\.)*)"')
@@ -140,7 +140,8 @@ def measure(row: str, here: World, budget: Budget) -> list[Cell]:
             cells += refusals
             if ROWS[row].has_dead:
                 here.place.stop_spare()
-            cells += _counted(row, load, able, jobs, budget.rounds)
+            rounds = min(budget.rounds, DEAD_ROUNDS) if ROWS[row].has_dead else budget.rounds
+            cells += _counted(row, load, able, jobs, rounds)
     return _in_order(cells, able, here)
 
 
@@ -187,8 +188,11 @@ def _counted(row: str, load: Load, able: Mapping[str, Running], jobs: Mapping[st
     cells: list[Cell] = []
     good: dict[str, Job] = {}
     for name, job in jobs.items():
+        if ROWS[row].has_dead:
+            good[name] = job
+            continue
         first = load.count(msgspec.structs.replace(job, connections=1, most=1, seconds=10.0))
-        if first.answers or ROWS[row].has_dead:
+        if first.answers:
             good[name] = job
         else:
             cells.append(Cell(peer=name, why_not=refusal(first)))
