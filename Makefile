@@ -15,7 +15,7 @@ CODE := src tests bench stress chaos fuzz conformance documentation examples mak
 
 export PYTHON
 
-.PHONY: help serve console wheel release image test check format bench bench-gateways bfcl trace wire stress chaos soak fuzz conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
+.PHONY: help serve console wheel release image test check format bench bench-peers bench-gateways bfcl trace wire stress chaos soak fuzz conformance clients requirements requirements-tick docs drawing lock clean run-env dev-env docs-env
 
 help: ## this list
 	@echo "Jackfield. Start with: make serve"
@@ -60,6 +60,9 @@ format: dev-env ## format the code, generate the blocking SDK and the TypeScript
 
 bench: dev-env ## run the benchmarks; ARGS=--quick is faster
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-peers: dev-env ## measure other gateways (installed from PyPI) beside this one; ARGS="--quick --only call --peers direct,jackfield"
+	@$(BIN)/python -m bench.comparison $(ARGS)
 
 bench-gateways: dev-env ## measure 1, 2 and 4 gateways on PostgreSQL; ARGS=--write puts the table into docs/scale.md
 	@$(BIN)/python -m bench.gateways $(ARGS)
