@@ -3,10 +3,11 @@
 Above: `make bench-peers`. What it says while it works goes to stderr, the tables alone to stdout.
 """
 
+import signal
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from tempfile import TemporaryDirectory
 from bench.comparison.charts import bar_chart
 from bench.comparison.page import CHARTS, document, number, short
 from bench.comparison.peers import PEERS
-from bench.comparison.results import METRICS, Row, record
+from bench.comparison.results import METRICS, Row, read, record
 from bench.comparison.rows import FULL, QUICK, ROWS, Budget, World, measure, measure_starts, world
 from bench.document import write_into
 from bench.machine import Calibration, machine_sentence
@@ -30,18 +31,21 @@ START = "start"
 def main() -> int:
     """The exit code: 0 when everything could be measured, whatever it came to."""
     options = _options()
-    budget = QUICK if options.quick else FULL
+    budget, peers = (QUICK if options.quick else FULL), options.peers
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is stopped
+    rows: list[Row] = []
     with TemporaryDirectory(prefix="jackfield-bench-") as folder:
         try:
-            rows = _measured([name for name in ROWS if name in options.only], options.peers, budget, Path(folder))
+            for row in _measured([name for name in ROWS if name in options.only], peers, budget, Path(folder)):
+                rows.append(row)
+                if not options.quick and peers == list(PEERS):
+                    record([row], list(ROWS))
         except BenchError as fault:
             sys.stderr.write(f"{fault}\n")
             return 1
     print(document(rows))
-    if not options.quick and options.peers == list(PEERS):
-        rows = record(rows, list(ROWS))
     if options.write:
-        write(rows)
+        write(read())
     return 0
 
 
@@ -78,9 +82,8 @@ def _peers(text: str) -> list[str]:
     return [name for name in PEERS if name in chosen]
 
 
-def _measured(names: Iterable[str], peers: Sequence[str], budget: Budget, folder: Path) -> list[Row]:
+def _measured(names: Iterable[str], peers: Sequence[str], budget: Budget, folder: Path) -> Iterator[Row]:
     """Row by row. The peers of rows that need the same servers behind are started once."""
-    rows: list[Row] = []
     machine, day, began = machine_sentence(folder), f"{datetime.now(UTC):%Y-%m-%d}", time.perf_counter()
     with ExitStack() as open_:
         here: tuple[bool, World] | None = None
@@ -97,7 +100,7 @@ def _measured(names: Iterable[str], peers: Sequence[str], budget: Budget, folder
             calibration.run()
             cells = measure(name, here[1], budget) if here else measure_starts(peers, folder / START, budget)
             calibration.run()
-            row = Row(
+            yield Row(
                 name=name,
                 cells=tuple(cells),
                 rounds=budget.rounds,
@@ -105,8 +108,6 @@ def _measured(names: Iterable[str], peers: Sequence[str], budget: Budget, folder
                 machine=machine,
                 noise=calibration.sentence,
             )
-            rows.append(row)
-    return rows
 
 
 if __name__ == "__main__":
