@@ -98,7 +98,7 @@ class Chart:
 
 CHARTS = (
     Chart("call", "call", "p50_ms", "An MCP call with 16 sessions at once, p50 in ms: shorter is better"),
-    Chart("cpu", "call", "cpu_us", "Processor time of the gateway per MCP call, in µs: shorter is better"),
+    Chart("cpu", "call", "cpu_us", "Processor time per MCP call, in µs: shorter is better"),
     Chart("stream", "stream", "first_ms", "First token of a streamed answer, p50 in ms: shorter is better"),
     Chart("memory", "start", "loaded_mb", "Memory after 500 MCP calls, in MB: shorter is better"),
 )

@@ -142,13 +142,7 @@ def measure(row: str, here: World, budget: Budget) -> list[Cell]:
                 here.place.stop_spare()
             rounds = min(budget.rounds, DEAD_ROUNDS) if ROWS[row].has_dead else budget.rounds
             cells += _counted(row, load, able, jobs, rounds)
-    return _in_order(cells, able, here)
-
-
-def _in_order(cells: list[Cell], able: Mapping[str, Running], here: World) -> list[Cell]:
-    order = list(PEERS)
-    assert {cell.peer for cell in cells} >= set(able), (cells, able, here)
-    return sorted(cells, key=lambda cell: order.index(cell.peer))
+    return sorted(cells, key=lambda cell: list(PEERS).index(cell.peer))
 
 
 def _mcp_jobs(spec: RowSpec, able: Mapping[str, Running], budget: Budget) -> tuple[dict[str, Job], list[Cell]]:
@@ -281,21 +275,18 @@ def _stream_job(way: StreamWay, wish: str, *, times: int = 1) -> StreamJob:
 
 
 def measure_starts(peers: Sequence[str], folder: Path, budget: Budget) -> list[Cell]:
-    """From the start of the process to the first answered call, in a folder of its own: anew, then again and again."""
+    """From the start of the process to the first answered call: in an empty folder, then in the same one again."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in peers}
+    faults: dict[str, str] = {}
+    starts = min(STARTS, budget.rounds)
     with standing(with_spare=False) as place, running_load() as load:
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in peers}
-        faults: dict[str, str] = {}
-        starts = min(STARTS, budget.rounds + 1)
-        for number in range(starts + 1):
-            for name in peers:
-                if name not in faults:
-                    try:
-                        is_last = number == starts
-                        found[name].append(
-                            _start(load, PEERS[name], place, _folder(folder, name, with_dead=False), is_last=is_last)
-                        )
-                    except (BenchError, OSError) as fault:
-                        faults[name] = str(fault)
+        for number in range(1 + starts):
+            for name in [each for each in peers if each not in faults]:
+                its_own = _folder(folder, name, with_dead=False)
+                try:
+                    found[name].append(_start(load, PEERS[name], place, its_own, is_last=number == starts))
+                except (BenchError, OSError) as fault:
+                    faults[name] = str(fault)
     return [
         Cell(peer=name, why_not=faults[name]) if name in faults else _start_cell(name, found[name]) for name in peers
     ]
