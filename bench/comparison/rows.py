@@ -28,7 +28,7 @@ from bench.stream_load import StreamJob
 CONNECTIONS = 16
 DEAD_PATIENCE, DEAD_ROUNDS = 10.0, 3
 FIRST_TOKENS, TOKENS, PACED, PACE = 20, 4_000, 250, 0.002
-STARTS, LOADED_CALLS, LOADED_SECONDS = 3, 500, 90.0
+STARTS, LOADED_CALLS, LOADED_SECONDS = 2, 500, 90.0
 _MESSAGE = re.compile(r'"(?:message|detail)": ?"((?:[^"\\]|\\.)*)"')
 
 
