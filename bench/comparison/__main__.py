@@ -103,7 +103,7 @@ def _measured(names: Iterable[str], peers: Sequence[str], budget: Budget, folder
             yield Row(
                 name=name,
                 cells=tuple(cells),
-                rounds=budget.rounds,
+                rounds=max((len(values) for cell in cells for values in cell.figures.values()), default=0),
                 day=day,
                 machine=machine,
                 noise=calibration.sentence,
