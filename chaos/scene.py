@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chaos.logins import ENVIRONMENT, Logins
 from chaos.plan import KINDS, Fault
-from chaos.processes import Program, StormGateway, StormServer
+from chaos.processes import Program, StormGateway, StormServer, words_of
 from chaos.project import Ports, project
 from chaos.stores import SharedPostgres, SqliteFile
 from stress.processes import Project
@@ -171,7 +171,9 @@ class Scene:
                 _begin_with(self.servers[number], fault)
             case "stdio":
                 with suppress(OSError, ValueError):
-                    os.kill(int(self._stdio_note.read_text(encoding="utf-8")), signal.SIGKILL)
+                    pid = int(self._stdio_note.read_text(encoding="utf-8"))
+                    if str(self._stdio_note) in words_of(pid):  # by now the number may be another process's
+                        _signal(pid, signal.SIGKILL)
             case "tool server":
                 _begin_with(self.tool_servers[number], fault)
             case "caller":

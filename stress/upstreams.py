@@ -109,7 +109,11 @@ class StdioVictim:
     def kill(self) -> None:
         """Whichever process said last that it is the one; it may have been killed before."""
         with suppress(FileNotFoundError, ProcessLookupError, ValueError):
-            os.kill(int(self.note.read_text(encoding="utf-8")), signal.SIGKILL)
+            pid = int(self.note.read_text(encoding="utf-8"))
+            if (
+                str(self.note).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+            ):  # or the number is another's by now
+                os.kill(pid, signal.SIGKILL)
 
 
 async def restart_upstreams(store_url: str, folder: Path, *, seed: int, gateways: int, kills: int) -> Report:
