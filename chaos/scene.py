@@ -170,10 +170,7 @@ class Scene:
             case "upstream":
                 _begin_with(self.servers[number], fault)
             case "stdio":
-                with suppress(OSError, ValueError):
-                    pid = int(self._stdio_note.read_text(encoding="utf-8"))
-                    if str(self._stdio_note) in words_of(pid):  # by now the number may be another process's
-                        _signal(pid, signal.SIGKILL)
+                self._kill_stdio_server()
             case "tool server":
                 _begin_with(self.tool_servers[number], fault)
             case "caller":
@@ -245,6 +242,13 @@ class Scene:
                 _signal(serving[int(fault.strength * len(serving))], signal.SIGKILL)
             case _:
                 gateway.freeze()
+
+    def _kill_stdio_server(self) -> None:
+        """The one that said last that it is the one. By now its number may be another process's."""
+        with suppress(OSError, ValueError):
+            pid = int(self._stdio_note.read_text(encoding="utf-8"))
+            if str(self._stdio_note) in words_of(pid):
+                _signal(pid, signal.SIGKILL)
 
     def _signal_worker(self, fault: Fault, what: signal.Signals) -> None:
         found = self.gateways[fault.number].tool_processes
