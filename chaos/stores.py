@@ -131,6 +131,10 @@ class SqliteFile:
         self._disk.free()
         self.preload.slow_down(0)
 
+    def file_bytes(self) -> int:
+        """The database, of which gateways have pages in their memory."""
+        return _size(self._file)
+
     def log_bytes(self) -> int:
         """What is committed and not yet in the database file."""
         return _size(self._file.with_name(self._file.name + "-wal"))
@@ -276,6 +280,10 @@ class SharedPostgres:
     def connections(self) -> int:
         """That gateways have open."""
         return int(self._primary.run("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jackfield'"))
+
+    def file_bytes(self) -> int:
+        """Nothing of it is in the memory of gateways."""
+        return 0
 
     def log_bytes(self) -> int:
         """The write-ahead log that the server keeps."""
