@@ -63,7 +63,8 @@ SELECT * FROM spaces ORDER BY id
 SELECT spaces.id AS space_id,
     (SELECT COUNT(*) FROM members WHERE members.space_id = spaces.id) AS members,
     latest.sender_name AS sender_name, substr(latest.content, 1, 300) AS content, latest.created_at AS created_at,
-    (SELECT calls.tool FROM calls WHERE calls.id = substr(latest.id, 5)) AS tool
+    CASE WHEN latest.content LIKE '{"type":"tool_call"%'
+        THEN (SELECT calls.tool FROM calls WHERE calls.id = substr(latest.id, 5)) END AS tool
 FROM spaces LEFT JOIN space_messages AS latest ON latest.space_id = spaces.id AND latest.seq =
     (SELECT MAX(seq) FROM space_messages WHERE space_messages.space_id = spaces.id)
 WHERE spaces.id IN (each_of(:ids))
