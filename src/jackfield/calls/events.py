@@ -70,6 +70,7 @@ class CallEvents:
     def __init__(self, *, tell_others: Callable[[str], None] | None = None) -> None:
         """`tell_others` takes what followers at other gateways should hear of; None: there are no others."""
         self._tell_others = tell_others
+        self._tell_siblings: Callable[[CallEvent], None] | None = None
         self._followers: dict[str | None, set[Queue]] = {}
         self._unbroken: set[Queue] = set()
         self._shown: dict[str, int] = {}
@@ -93,6 +94,10 @@ class CallEvents:
             if not self._followers:
                 self._shown.clear()
 
+    def on_passing(self, tell: Callable[[CallEvent], None]) -> None:
+        """From now on, `tell` is called with what happens here and is in no row, such as progress."""
+        self._tell_siblings = tell
+
     def tell(
         self,
         kind: str,
@@ -105,6 +110,8 @@ class CallEvents:
         """Something happened here; now, unless `at` says when."""
         if self._tell_others is not None and kind in ORDER:
             self._tell_others(topic_of(kind, call))
+        if self._tell_siblings is not None and kind not in ORDER:
+            self._tell_siblings(event_of(kind, call, at=now_ms() if at is None else at, progress=progress, log=log))
         if self._followers:
             self._show(kind, call, at=now_ms() if at is None else at, progress=progress, log=log)
 
@@ -113,6 +120,11 @@ class CallEvents:
         is_news = ORDER[kind] >= self._shown.get(call.id, 0) or call.status is CallStatus.PENDING_LOGIN
         if self._followers and is_news:
             self._show(kind, call, at=at)
+
+    def pass_on(self, event: CallEvent) -> None:
+        """Show what another process of this gateway's port was told and is in no row."""
+        for queue in (*self._followers.get(event.call_id, ()), *self._followers.get(None, ())):
+            _put(queue, event)
 
     def _show(
         self, kind: str, call: Call, *, at: int, progress: Progress | None = None, log: LogNote | None = None

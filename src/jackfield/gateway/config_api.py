@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from jackfield.gateway.reloading import ConfigReloader
+from jackfield.gateway.siblings import News, Siblings
 from jackfield.http.request import Request
 from jackfield.http.response import Response, json_response
 from jackfield.http.routing import ResponseSpec, Route
@@ -66,8 +67,10 @@ class ConfigApi:
         settings: Callable[[], Settings],
         made_here: Callable[[], Iterable[ConfigValue]],
         redact: Callable[[str], str],
+        siblings: Siblings | None,
     ) -> None:
         """`made_here`: what was made over the API, besides the settings."""
+        self._siblings = siblings
         self._reloader = reloader
         self._settings = settings
         self._made_here = made_here
@@ -109,6 +112,8 @@ class ConfigApi:
         """Read the config anew and apply it, whole or not at all."""
         name = request.principal.name
         changes = await self._reloader.reload(f"asked for by '{name}'", actor=name)
+        if self._siblings is not None:
+            self._siblings.tell(News(reload=f"asked for by '{name}'"))
         record = ReloadRecord(
             added=changes.added,
             removed=changes.removed,
@@ -124,9 +129,10 @@ def routes(
     settings: Callable[[], Settings],
     made_here: Callable[[], Iterable[ConfigValue]],
     redact: Callable[[str], str],
+    siblings: Siblings | None = None,
 ) -> list[Route]:
     """Every route of the config."""
-    api = ConfigApi(reloader, settings=settings, made_here=made_here, redact=redact)
+    api = ConfigApi(reloader, settings=settings, made_here=made_here, redact=redact, siblings=siblings)
     return [
         Route(
             method="GET",

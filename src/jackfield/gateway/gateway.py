@@ -24,6 +24,7 @@ from jackfield.audit.types import Entry
 from jackfield.calls.answers import Answers
 from jackfield.calls.callbacks import SignedLinks
 from jackfield.calls.cluster import RemoteCalls
+from jackfield.calls.events import CallEvents
 from jackfield.calls.executor import Executor
 from jackfield.calls.login_transactions import call_that_waits
 from jackfield.calls.operations import Operations
@@ -673,6 +674,11 @@ class Gateway:
         names = [source.name for source in self.stored_tools.sources] + sorted(self.stored_tools.declared)
         await asyncio.gather(*map(self.source_registry.refresh, names))
         await self.take_listings()
+
+    @property
+    def call_events(self) -> CallEvents:
+        """What happens to calls here."""
+        return self._executor.events
 
     async def refresh(self, within: float) -> bool:
         """Read every source anew, past every cache. False: one did not answer in time; it is taken when it does."""

@@ -22,10 +22,15 @@ def set_up_logging(
     tokens: LongSecrets | None = None,
     level: int = logging.INFO,
     stream: TextIO | None = None,
+    worker: int | None = None,
 ) -> None:
-    """Send all logs of this process to stderr; the values of `secrets` and `tokens` are redacted."""
+    """Send all logs of this process to stderr; the values of `secrets` and `tokens` are redacted.
+
+    `worker`: its number, where several gateway processes log to one place.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines(secrets, tokens) if log_format == "json" else TextLines(secrets, tokens))
+    lines = JsonLines if log_format == "json" else TextLines
+    handler.setFormatter(lines(secrets, tokens, worker=worker))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -36,9 +41,12 @@ def set_up_logging(
 
 
 class _Redacting(logging.Formatter):
-    def __init__(self, secrets: Callable[[], Collection[str]], tokens: LongSecrets | None = None) -> None:
+    def __init__(
+        self, secrets: Callable[[], Collection[str]], tokens: LongSecrets | None = None, *, worker: int | None = None
+    ) -> None:
         super().__init__()
         self._secrets = KnownSecrets(secrets, tokens)
+        self._worker = worker
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the base class's name
         """A traceback; of a store or a source that is away only its sentence, as it is no fault of ours."""
@@ -47,18 +55,19 @@ class _Redacting(logging.Formatter):
 
 
 class TextLines(_Redacting):
-    """`12:30:05 warning jackfield.sources: …`"""
+    """`12:30:05 warning jackfield.sources: …`, of several gateway workers `12:30:05 [2] warning …`"""
 
     def format(self, record: logging.LogRecord) -> str:
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        line = f"{clock} {record.levelname.lower():7} {record.name}: {record.getMessage()}"
+        who = "" if self._worker is None else f"[{self._worker}] "
+        line = f"{clock} {who}{record.levelname.lower():7} {record.name}: {record.getMessage()}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return self._secrets.text(line)
 
 
 class JsonLines(_Redacting):
-    """`{"time", "level", "logger", "message", "exception"?}` and the fields of `extra`."""
+    """`{"time", "level", "logger", "message", "worker"?, "exception"?}` and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -68,6 +77,8 @@ class JsonLines(_Redacting):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if self._worker is not None:
+            entry["worker"] = str(self._worker)
         entry |= {name: str(value) for name, value in record.__dict__.items() if name not in _STANDARD}
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)

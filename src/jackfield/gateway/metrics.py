@@ -15,7 +15,8 @@ from jackfield.calls.counters import OTHER, Counters
 from jackfield.calls.transactions import Waiting, count_waiting
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import Unavailable
-from jackfield.gateway.prometheus import MEDIA, Metric
+from jackfield.gateway.prometheus import MEDIA, Metric, labelled, merged
+from jackfield.gateway.siblings import HANDED_OVER, Siblings
 from jackfield.http.counters import HttpCounters
 from jackfield.http.request import Request
 from jackfield.http.response import NO_STORE, BytesResponse, Header, Response
@@ -100,14 +101,22 @@ OUTBOX_FAILED = Metric(
 )
 STREAMS = Metric("jackfield_streams_open", "gauge", "Streams that are open: sse, websocket.", ("kind",))
 
+STARTS = Metric(
+    "jackfield_gateway_worker_starts_total",
+    "counter",
+    "Processes that a gateway worker has had, of several that share a port: more than one if it was replaced.",
+)
+
 FOR_ALL = (INFO, CALLS, CALL_DURATION, SOURCE_UP, SOURCE_TOOLS)
 """What a key that sees a part of the catalog gets, of that part."""
 METRICS = (
     *FOR_ALL,
     *(CALLS_RUNNING, REFUSALS, WAITING, OLDEST_WAITING, STORE_UP, STORE_QUEUE, POOL_CONNECTIONS, POOL_LIMIT),
     *(WORKERS, WORKERS_BUSY, WORKER_RESTARTS, TOKENS, REQUESTS, REQUEST_DURATION, STREAMS),
-    *(OUTBOX, OUTBOX_OLDEST, OUTBOX_FAILED),
+    *(OUTBOX, OUTBOX_OLDEST, OUTBOX_FAILED, STARTS),
 )
+OF_THE_STORE = frozenset(one.name for one in (WAITING, OLDEST_WAITING, OUTBOX, OUTBOX_OLDEST, OUTBOX_FAILED))
+"""What every gateway of a database says alike."""
 
 Shows = Callable[[str], bool]
 """Whether the key that asks may see this tool, or this source."""
@@ -128,7 +137,9 @@ class MetricsApi:
         statuses: Callable[[], list[SourceStatus]],
         sees_source: Callable[[Principal, str], bool],
         outbox_depths: Callable[[], Awaitable[dict[str, OutboxDepth]]],
+        siblings: Siblings | None,
     ) -> None:
+        self._siblings = siblings
         self._counters = counters
         self._outbox_depths = outbox_depths
         self._http = http_counters
@@ -159,7 +170,19 @@ class MetricsApi:
         lines += source_lines(sources)
         if not is_limited:
             lines += await self._of_the_whole()
+        if self._siblings is not None:
+            lines = await self._with_others(lines, request, self._siblings)
         return BytesResponse(200, _HEADERS, ("\n".join(lines) + "\n").encode(errors="replace"))
+
+    async def _with_others(self, lines: list[str], request: Request, siblings: Siblings) -> list[str]:
+        """Behind one port any process answers for all of them: each has its own number as the label `worker`."""
+        place = siblings.place
+        lines += [*STARTS.described(), STARTS.sample(place.starts)]
+        lines = labelled(lines, "worker", str(place.number), besides=OF_THE_STORE)
+        if request.scope.get(HANDED_OVER):
+            return lines
+        others = await siblings.ask("/metrics", request.scope["headers"])
+        return merged([lines, *(body.decode().splitlines() for body in others)], once=OF_THE_STORE)
 
     async def _of_the_whole(self) -> list[str]:
         waiting, depths = await self._from_store(self._waiting()), await self._from_store(self._outbox_depths())
@@ -197,6 +220,7 @@ def routes(
     statuses: Callable[[], list[SourceStatus]],
     sees_source: Callable[[Principal, str], bool],
     outbox_depths: Callable[[], Awaitable[dict[str, OutboxDepth]]],
+    siblings: Siblings | None = None,
 ) -> list[Route]:
     """The one route of figures."""
     api = MetricsApi(
@@ -209,6 +233,7 @@ def routes(
         statuses=statuses,
         sees_source=sees_source,
         outbox_depths=outbox_depths,
+        siblings=siblings,
     )
     return [
         Route(

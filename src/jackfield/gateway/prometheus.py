@@ -4,6 +4,7 @@ Above: `metrics.py`. Pure.
 """
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Literal
 
 from msgspec import Struct
@@ -40,6 +41,39 @@ class Metric(Struct, frozen=True):
             yield _line(f"{self.name}_bucket", (*given, ("le", edge)), so_far)
         yield _line(f"{self.name}_sum", given, durations.total_ms / 1000)
         yield _line(f"{self.name}_count", given, durations.count)
+
+
+def labelled(lines: Iterable[str], label: str, value: str, *, besides: AbstractSet[str] = frozenset()) -> list[str]:
+    """The lines with one more label on every sample, except those of some metrics."""
+    pair = f'{label}="{_escaped(value)}"'
+    found: list[str] = []
+    for line in lines:
+        name, brace, rest = line.partition("{")
+        if line.startswith("#"):
+            found.append(line)
+        elif brace and " " not in name:
+            found.append(line if name in besides else f"{name}{{{pair},{rest}")
+        else:
+            name, _, number = line.partition(" ")
+            found.append(line if name in besides else f"{name}{{{pair}}} {number}")
+    return found
+
+
+def merged(pages: Iterable[Iterable[str]], *, once: AbstractSet[str]) -> list[str]:
+    """Several processes' lines as one page: what one metric has stands together; of `once`, the first page counts."""
+    described: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for page in pages:
+        known, name = frozenset(samples), ""
+        for line in page:
+            if line.startswith("#"):
+                name = line.split(" ", 3)[2]
+                if name not in known:
+                    described.setdefault(name, []).append(line)
+                    samples.setdefault(name, [])
+            elif not (name in once and name in known):
+                samples[name].append(line)
+    return [line for name, lines in samples.items() for line in (*described[name], *lines)]
 
 
 def _line(name: str, labels: Iterable[tuple[str, str]], value: float) -> str:

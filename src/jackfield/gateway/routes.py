@@ -27,6 +27,7 @@ from jackfield.console import api as console
 from jackfield.console import apps_api
 from jackfield.gateway import config_api, health, metrics, reference
 from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.siblings import Siblings
 from jackfield.hooks import api as hooks
 from jackfield.http.counters import HttpCounters
 from jackfield.http.openapi import openapi_document
@@ -70,6 +71,7 @@ def all_routes(
     mcp_server: McpServer,
     response_service: ResponseService,
     http_counters: HttpCounters,
+    siblings: Siblings | None = None,
 ) -> list[Route]:
     """Every route, in the order of the document."""
     settings = gateway.settings
@@ -151,6 +153,7 @@ def all_routes(
             settings=lambda: gateway.settings,
             made_here=partial(made_here, gateway),
             redact=gateway.redactor.text,
+            siblings=siblings,
         ),
         *health.routes(
             store,
@@ -170,6 +173,7 @@ def all_routes(
             statuses=gateway.source_statuses,
             sees_source=gateway.sees_source,
             outbox_depths=gateway.notifications.depths,
+            siblings=siblings,
         ),
         _document_route(document),
         *reference.routes(lambda: msgspec.json.decode(document())),

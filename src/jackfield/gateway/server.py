@@ -7,29 +7,34 @@ and stopped after the last request.
 import asyncio
 import logging
 import os
-import shlex
 import signal
 import socket
 import sys
 from collections.abc import Awaitable, Generator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import msgspec
 import uvicorn
 import uvloop
-from msgspec import Struct, json
+from msgspec import Struct
+from starlette.types import ASGIApp
 
-from jackfield.catalog.catalog import Entry
 from jackfield.errors import ConfigError
+from jackfield.gateway.banner import banner
 from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.handed import DECLARED_DEAD, HandedConnections, Place
 from jackfield.gateway.logs import set_up_logging
+from jackfield.gateway.processes import Ended, GatewayProcesses
 from jackfield.gateway.routes import all_routes, all_sockets
+from jackfield.gateway.siblings import News, SiblingDoor, Siblings
 from jackfield.http.app import App
 from jackfield.http.cors import Cors
 from jackfield.http.counters import HttpCounters
 from jackfield.http.hosts import Hosts
+from jackfield.http.neighbours import HandingOver
 from jackfield.http.response import Sanitizer
 from jackfield.http.server_protocol import ServerProtocol
 from jackfield.http.streams import Streams
@@ -38,109 +43,9 @@ from jackfield.identity.browser import Browser
 from jackfield.mcp.core_tasks import CoreTasks
 from jackfield.mcp.server import McpServer
 from jackfield.mcp.tasks import Tasks
-from jackfield.model.text import counted
 from jackfield.responses.run import Responder
 from jackfield.responses.service import ResponseService
-from jackfield.settings import ServerSettings, Settings, listens_on_all
-from jackfield.settings.tools import RESERVED_SOURCES
-from jackfield.sources.supervisor import SourceState
-
-_SAMPLES = {"string": "hello", "number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
-
-
-def banner(gateway: Gateway) -> str:
-    """The lines to print, with a fresh login link in them."""
-    settings, keyring = gateway.settings, gateway.keyring
-    entries = gateway.catalog.view(keyring.host.principal).entries
-    lines = [
-        f"Jackfield is up at {settings.url} with {counted(len(entries), 'tool')}.",
-        f"  open  {settings.url}/#code={keyring.new_code(keyring.host)}",
-        f"  key   {keyring.key_file or 'as configured'}",
-    ]
-    if listens_on_all(settings.server) and not settings.server.public_url:
-        lines.append(
-            "  note  Other devices cannot open this link. Set [server] public_url to an address of this machine; "
-            "links and QR codes then use it."
-        )
-    if entries:
-        lines.append(f"  try   {_curl(gateway, _simplest(entries))}")
-    lines += _chat(gateway)
-    if {status.name for status in gateway.source_registry.statuses()} <= RESERVED_SOURCES and not entries:
-        lines += _first_steps(settings)
-    for source in gateway.source_registry.statuses():
-        if source.status is SourceState.DOWN:
-            lines.append(f"  down  source '{source.name}': {source.error}")
-        if source.status is SourceState.LOGIN_NEEDED:
-            lines.append(f"  login source '{source.name}': {source.error}")
-        if source.status is SourceState.STARTING:
-            doing = f" {source.doing}" if source.doing else ""
-            lines.append(f"  wait  source '{source.name}' is still starting; its tools appear when it is up.{doing}")
-        lines += [f"  fault source '{source.name}': {fault}" for fault in source.faults]
-    lines += [f"  note  {notice.message}" for notice in gateway.catalog.notices]
-    return "\n".join(lines) + "\n"
-
-
-def _first_steps(settings: Settings) -> list[str]:
-    """What to do with a gateway that has no sources."""
-    in_console = "  next  Open the link to add MCP servers and REST services under Sources."
-    if settings.path is not None:
-        return [in_console, f"        Or add a table [sources.NAME] to {settings.path}."]
-    return [
-        in_console,
-        "        Or create a small project here; in another terminal, in this folder:",
-        "        jackfield init && jackfield reload",
-    ]
-
-
-def _chat(gateway: Gateway) -> list[str]:
-    """How to chat with the first agent of the config that is in a space."""
-    for agent_id, settings in gateway.settings.agents.items():
-        if settings.spaces:
-            where = f"JACKFIELD_DATA={shlex.quote(str(gateway.settings.data))}"
-            return [
-                f"  chat  {where} jackfield chat {settings.spaces[0]}",
-                f"        to chat with {settings.name or agent_id}",
-            ]
-    return []
-
-
-def _simplest(entries: tuple[Entry, ...]) -> Entry:
-    """`hello` where there is one, else a tool with an example, else the one that asks for least."""
-
-    def effort(entry: Entry) -> tuple[bool, bool, int]:
-        required = entry.tool.input_schema.get("required", ())
-        return entry.name != "hello", not entry.tool.metadata.examples, len(required)
-
-    return min(entries, key=effort)
-
-
-def _curl(gateway: Gateway, entry: Entry) -> str:
-    key_file = gateway.keyring.key_file
-    key = f"$(cat {shlex.quote(str(key_file))})" if key_file else "$KEY"
-    body = json.encode({"arguments": sample_arguments(entry)}).decode()
-    url = f"{gateway.settings.url}/api/v1/tools/{entry.name}/execute"
-    return f'curl -s -H "x-api-key: {key}" -H "content-type: application/json" -d {shlex.quote(body)} {url}'
-
-
-def sample_arguments(entry: Entry) -> dict[str, object]:
-    """Arguments that should do: the tool's first example, else something of the right kind for what it requires."""
-    tool = entry.tool
-    if tool.metadata.examples:
-        return tool.metadata.examples[0].input
-    properties = tool.input_schema.get("properties", {})
-    return {name: _sample(properties.get(name, {})) for name in tool.input_schema.get("required", ())}
-
-
-def _sample(schema: object) -> object:
-    if not isinstance(schema, dict):
-        return None
-    if "default" in schema:
-        return schema["default"]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    kind = schema.get("type")
-    return _SAMPLES.get(kind) if isinstance(kind, str) else None
-
+from jackfield.settings import ServerSettings, Settings, load_again
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +65,13 @@ class RunningNote(Struct, frozen=True, kw_only=True):
     pid: int
 
 
-def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Responder | None = None) -> App:
+def build_app(
+    gateway: Gateway,
+    *,
+    streams: Streams | None = None,
+    engine: Responder | None = None,
+    siblings: Siblings | None = None,
+) -> App:
     """Every route of this gateway as one ASGI app; `engine` makes its responses instead of its own."""
     streams = streams or Streams()
     counters = HttpCounters()
@@ -185,6 +96,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         keep_days=settings.keep_days,
     )
     mcp_server = McpServer(
+        gateway_id=gateway.id,
         catalog=gateway.catalog,
         pipeline=gateway.pipeline,
         sources=gateway.source_registry,
@@ -218,6 +130,7 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
         mcp_server=mcp_server,
         response_service=response_service,
         http_counters=counters,
+        siblings=siblings,
     )
     app = App(
         routes,
@@ -244,12 +157,64 @@ def build_app(gateway: Gateway, *, streams: Streams | None = None, engine: Respo
 
 def serve(settings: Settings) -> int:
     """Run a gateway until it is told to stop; the exit code. What cannot be served raises `ConfigError`."""
-    set_up_logging(settings.log_format, secrets=lambda: settings.secrets.used, tokens=settings.secrets.tokens)
+    _log_as(settings)
     with bind(settings.server) as listener:
-        server = msgspec.structs.replace(settings.server, port=listener.getsockname()[1])
+        settings = _on_port(settings, listener.getsockname()[1])
+        if settings.server.workers > 1:
+            return _serve_in_processes(settings, listener)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(msgspec.structs.replace(settings, server=server), listener))
+            runner.run(_serve(settings, listener))
     return 0
+
+
+def _serve_in_processes(settings: Settings, listener: socket.socket) -> int:
+    """Run several gateways that share the port. Comes back in each of them, and in their parent."""
+    with ExitStack() as noted:
+        parent = ProcessesOfGateway(settings, listener, noted)
+        place = parent.processes.run()
+        if isinstance(place, Ended):
+            return place.code
+    _log_as(parent.settings, worker=place.number)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve_place(parent.settings_of(place), place))
+
+
+class ProcessesOfGateway:
+    """The parent of several gateways, and the settings with which it starts them."""
+
+    def __init__(self, settings: Settings, listener: socket.socket, noted: ExitStack) -> None:
+        self.settings = settings
+        self._noted = noted
+        self.processes = GatewayProcesses(
+            settings.server.workers, listener, on_ready=self._note, on_reload=self._load_again
+        )
+
+    def settings_of(self, place: Place) -> Settings:
+        """One that takes another's place reads the config as it is now."""
+        if not place.announces:
+            self._load_again()
+        return self.settings
+
+    def _note(self) -> None:
+        self._noted.enter_context(_running_note(self.settings))
+
+    def _load_again(self) -> None:
+        """A file with a fault changes nothing; the processes say what is wrong with it."""
+        try:
+            again = load_again(self.settings)
+        except ConfigError as fault:
+            log.debug("the config is left as it was: %s", fault)
+        else:
+            self.settings = _on_port(again, self.settings.server.port)
+
+
+def _on_port(settings: Settings, port: int) -> Settings:
+    return msgspec.structs.replace(settings, server=msgspec.structs.replace(settings.server, port=port))
+
+
+def _log_as(settings: Settings, *, worker: int | None = None) -> None:
+    secrets = settings.secrets
+    set_up_logging(settings.log_format, secrets=lambda: secrets.used, tokens=secrets.tokens, worker=worker)
 
 
 def bind(server: ServerSettings) -> socket.socket:
@@ -300,14 +265,23 @@ async def _leave_the_stubborn() -> None:
         os._exit(0)
 
 
-async def _serve_one(settings: Settings, listener: socket.socket) -> Gateway:
-    """Run one gateway to its end."""
+async def _serve_place(settings: Settings, place: Place) -> int:
+    """Run one of several gateways. One that was declared dead is replaced by the parent, as if it were."""
+    try:
+        gateway = await _serve_one(settings, place)
+        return DECLARED_DEAD if gateway.declared_dead.is_set() else 0
+    finally:
+        await _leave_the_stubborn()
+
+
+async def _serve_one(settings: Settings, door: socket.socket | Place) -> Gateway:
+    """Run one gateway to its end. It listens, or has connections handed to it."""
     gateway = Gateway(settings)
     noted = ExitStack()
-    server = _Server(gateway, noted)
+    server = _Server(gateway, noted, door if isinstance(door, Place) else None)
     watching = asyncio.create_task(_stop_when_dead(gateway, server))
     try:
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=[] if isinstance(door, Place) else [door])
         return gateway
     finally:
         watching.cancel()
@@ -342,6 +316,8 @@ def _running_note(settings: Settings) -> Generator[None]:
 
 def _remove_note(path: Path, note: RunningNote) -> None:
     """Another gateway may have written its own in the meantime; that one stays."""
+    if note.pid != os.getpid():
+        return  # a child of the process that wrote it
     try:
         if msgspec.json.decode(path.read_bytes(), type=RunningNote) == note:
             path.unlink()
@@ -352,43 +328,74 @@ def _remove_note(path: Path, note: RunningNote) -> None:
 class _Server(uvicorn.Server):
     """uvicorn with our signals: the first stops gracefully, the second at once; and streams end with the server."""
 
-    def __init__(self, gateway: Gateway, noted: ExitStack) -> None:
+    def __init__(self, gateway: Gateway, noted: ExitStack, place: Place | None) -> None:
         self._gateway = gateway
         self._noted = noted
+        self._place = place
+        self._handed: HandedConnections | None = None
         self._streams = Streams()
-        server = gateway.settings.server
-        super().__init__(
-            uvicorn.Config(
-                build_app(gateway, streams=self._streams),
-                loop="uvloop",
-                http=ServerProtocol,
-                ws="websockets-sansio",
-                ws_max_size=server.max_body,
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=bool(server.trusted_proxies),
-                forwarded_allow_ips=list(server.trusted_proxies),
-                backlog=BACKLOG,
-                timeout_keep_alive=IDLE_CONNECTION_SECONDS,
-                timeout_graceful_shutdown=CONNECTIONS_END_WITHIN,
-            )
-        )
+        self._siblings = None if place is None else Siblings(place, gateway.id)
+        self._app: ASGIApp = build_app(gateway, streams=self._streams, siblings=self._siblings)
+        app = self._app if self._siblings is None else HandingOver(self._app, self._siblings)
+        super().__init__(_config(app, gateway.settings.server))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """The port opens first, so that probes are answered while the gateway starts."""
         await super().startup(sockets)
+        if self._place is not None and self._siblings is not None:
+            self._handed = await self._join(self._place, self._siblings)
         await self._gateway.start()
-        # Not before: a gateway that is refused its database must leave the note of the one that has it.
-        self._noted.enter_context(_running_note(self._gateway.settings))
-        sys.stderr.write(banner(self._gateway))
-        sys.stderr.flush()
+        if self._place is None:
+            # Not before: a gateway that is refused its database must leave the note of the one that has it.
+            self._noted.enter_context(_running_note(self._gateway.settings))
+        if self._place is None or self._place.announces:
+            sys.stderr.write(banner(self._gateway))
+            sys.stderr.flush()
+        if self._handed is not None:
+            self._handed.say_ready()
+
+    async def _join(self, place: Place, siblings: Siblings) -> HandedConnections:
+        """Take connections from the parent, and requests from the other processes."""
+        loop = asyncio.get_running_loop()
+        behind = _config(SiblingDoor(self._app, hear=self._hear), self._gateway.settings.server, is_behind_us=True)
+        behind.load()
+
+        def protocol(config: uvicorn.Config) -> asyncio.Protocol:
+            return config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state={}, _loop=loop
+            )
+
+        def stop() -> None:
+            self.should_exit = True
+
+        door = await loop.create_unix_server(partial(protocol, behind), siblings.own_socket)
+        self.servers.append(door)
+        self._gateway.call_events.on_passing(lambda event: siblings.tell(News(event=event)))
+        handed = HandedConnections(
+            place,
+            make_protocol=partial(protocol, self.config),
+            count=lambda: len(self.server_state.connections),
+            on_orphaned=stop,
+        )
+        handed.open()
+        return handed
+
+    def _hear(self, news: News) -> None:
+        """Another process of this port tells something."""
+        if news.event is not None:
+            self._gateway.call_events.pass_on(news.event)
+        if news.reload is not None:
+            self._gateway.reloader.request(news.reload)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Callers of sessions are told, and streams end; calls that run get their grace, so that whoever waits for one
         still has an answer.
         """
+        if self._handed is not None:
+            await self._handed.close()
+        if self._siblings is not None:
+            self._siblings.own_socket.unlink(missing_ok=True)
+            await self._siblings.close()
         await _ended(self._gateway.sessions.close())
         await _ended(self._gateway.leave_runs())
         self._streams.close()
@@ -399,14 +406,16 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None]:
         """Uvicorn would raise the signal again at the end, before the gateway has stopped."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        # Ctrl-C reaches every process of a terminal; of several gateways, the parent says when to end.
+        ends = (signal.SIGTERM,) if self._place is not None else (signal.SIGINT, signal.SIGTERM)
+        for number in ends:
             loop.add_signal_handler(number, self.handle_exit, number, None)
         # A terminal that closes sends it too, which does no harm.
         loop.add_signal_handler(signal.SIGHUP, self._gateway.reloader.request, "SIGHUP")
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in (*ends, signal.SIGHUP):
                 loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's own interface
@@ -415,8 +424,29 @@ class _Server(uvicorn.Server):
             return
         log.warning("Stopped at once; calls that were running are settled at the next start.")
         logging.shutdown()
-        (self._gateway.settings.data / NOTE).unlink(missing_ok=True)
+        if self._place is None:
+            (self._gateway.settings.data / NOTE).unlink(missing_ok=True)
         os._exit(128 + sig)
+
+
+def _config(app: ASGIApp, server: ServerSettings, *, is_behind_us: bool = False) -> uvicorn.Config:
+    """`is_behind_us`: who makes a request is said by another process of ours, not by a proxy."""
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=ServerProtocol,
+        ws="websockets-sansio",
+        ws_max_size=server.max_body,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(server.trusted_proxies) and not is_behind_us,
+        forwarded_allow_ips=list(server.trusted_proxies),
+        backlog=BACKLOG,
+        timeout_keep_alive=IDLE_CONNECTION_SECONDS,
+        timeout_graceful_shutdown=CONNECTIONS_END_WITHIN,
+    )
 
 
 async def _ended(*ends: Awaitable[None]) -> None:

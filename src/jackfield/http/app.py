@@ -16,6 +16,7 @@ from jackfield.http.bodies import ClientGone
 from jackfield.http.cors import ANY_ORIGIN, Cors, preflight_headers
 from jackfield.http.counters import GONE, HttpCounters
 from jackfield.http.hosts import Hosts
+from jackfield.http.neighbours import HandOver
 from jackfield.http.request import NOBODY, Request
 from jackfield.http.response import EmptyResponse, Header, Response, Sanitizer, crash_response, refusal_response
 from jackfield.http.routing import SSE_MEDIA, UNGUARDED, Paths, Route, SocketRoute
@@ -108,6 +109,8 @@ class App:
             request = self._request(scope, receive)
             response = await self._respond(request)
             await response(scope, receive, send_with_headers)
+        except HandOver:
+            raise
         except ClientGone:
             if not started:
                 counters.count(scope["method"], scope.get(_ROUTE), GONE, time.perf_counter() - began)

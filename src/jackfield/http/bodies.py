@@ -82,6 +82,8 @@ async def read_bytes(request: Request) -> bytes:
         body = await _read_rest(request.receive, body, limit)
     if len(body) > limit:
         raise _too_large(limit)
+    if request.has_neighbours:
+        request.body = body
     return body
 
 

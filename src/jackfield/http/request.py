@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope
 
 from jackfield.errors import BadRequest, NotFound
 from jackfield.http.hosts import Hosts
+from jackfield.http.neighbours import NEIGHBOURS, HandOver, Neighbours
 from jackfield.http.response import Response, Sanitizer
 from jackfield.http.streams import Streams
 from jackfield.model.principal import Principal
@@ -55,13 +56,26 @@ _JOINED_BY = {b"cookie": b"; "}
 class Request:
     """One request. `principal` is `NOBODY` on a route that is open to all."""
 
-    __slots__ = ("_hosts", "_streams", "headers", "login", "max_body", "principal", "receive", "sanitizer", "scope")
+    __slots__ = (
+        "_hosts",
+        "_streams",
+        "body",
+        "headers",
+        "login",
+        "max_body",
+        "principal",
+        "receive",
+        "sanitizer",
+        "scope",
+    )
 
     def __init__(
         self, scope: Scope, receive: Receive, *, hosts: Hosts, streams: Streams, sanitizer: Sanitizer, max_body: int
     ) -> None:
         self.scope = scope
         self.receive = receive
+        self.body: bytes | None = None
+        """What was read of it, where the request may turn out to be another process's."""
         self.headers = headers_of(scope["headers"])
         self.principal = NOBODY
         self.login: str | None = None
@@ -96,6 +110,20 @@ class Request:
             return self.headers.get(b"sec-fetch-site") in (b"same-origin", b"none")
         scheme = "https" if self.scope["scheme"] in ("https", "wss") else "http"
         return self._hosts.is_own_origin(origin, scheme=scheme, host=self.headers.get(b"host", b""))
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether other processes listen at this port, and the request may be theirs."""
+        return NEIGHBOURS in self.scope
+
+    def hand_over(self, owner: str | None) -> None:
+        """Have another process behind this port respond, where `owner` is one.
+
+        Comes back only if that cannot be: then whatever the request names is not to be found.
+        """
+        neighbours: Neighbours | None = self.scope.get(NEIGHBOURS)
+        if neighbours is not None and owner is not None and neighbours.has(owner):
+            raise HandOver(owner, self.body)
 
     def part(self, name: str) -> str:
         """A variable part of the path."""

@@ -15,6 +15,7 @@ from jackfield.http.routing import ANYBODY_KNOWN, ResponseSpec, Route
 from jackfield.identity.authentication import UNKNOWN_KEY, Logins, Throttle, key_in, login_cookie, login_in
 from jackfield.identity.keys import Credential, Keyring
 from jackfield.identity.people import People
+from jackfield.model.ids import owner_of
 from jackfield.model.principal import Principal
 
 
@@ -62,6 +63,7 @@ class LoginApi:
     async def log_in(self, request: Request) -> Response:
         """Exchange a code, or the key in the headers, for a cookie."""
         body = await _body.read(request)
+        request.hand_over(owner_of(body.code or ""))
         try:
             credential = self._credential(request, body.code)
         except Unauthenticated as refusal:
@@ -88,7 +90,7 @@ class LoginApi:
 
     def _credential(self, request: Request, code: str | None) -> Credential:
         if code is not None:
-            credential = self._keyring.take_code(code)
+            credential = self._keyring.take_code(code.rpartition(".")[2])
             if credential is None:
                 raise Unauthenticated(
                     "The code is used up or too old. Paste a key, or start the gateway again for a new link.",

@@ -23,6 +23,7 @@ from jackfield.mcp.server import McpServer
 from jackfield.mcp.sessions import Caller, McpSession
 from jackfield.mcp.tools_list import HEADER as SEARCH_HEADER
 from jackfield.mcp.tools_list import search_above
+from jackfield.model.ids import owner_of
 from jackfield.model.principal import Scope
 from jackfield.protocol.errors import MethodNotAllowed
 from jackfield.protocol.json_bodies import DEEPEST, UNREADABLE, check_depth, check_media_type
@@ -84,11 +85,21 @@ class McpApi:
             if body.lstrip()[:1] == b"[":
                 return await self._post_batch(request, body)
             message = read_message(body)
+            await self._lead_home(request, message)
             if is_modern(message, request.headers.get(VERSION_HEADER)):
                 return await self._post_modern(request, message, takes_events=takes_events)
             return await self._post_in_session(request, message, takes_events=takes_events)
         except RpcError as error:
             return outcome_response(message.id if isinstance(message, RpcRequest) else None, error, modern=True)
+
+    async def _lead_home(self, request: Request, message: AnyMessage) -> None:
+        """What the message is about may live in another process behind this port."""
+        if not request.has_neighbours or not isinstance(message, RpcRequest):
+            return
+        state = message.params.get("requestState")
+        if isinstance(state, str):
+            request.hand_over(owner_of(state))
+        request.hand_over(await self._server.home_of(message))
 
     async def get_mcp(self, request: Request) -> Response:
         """The stream of a session: what it is told outside any request."""

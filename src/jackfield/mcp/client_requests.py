@@ -21,6 +21,7 @@ from jackfield.mcp.request_meta import log_level, passed_on
 from jackfield.mcp.results import stamped
 from jackfield.mcp.sessions import Caller, McpSession
 from jackfield.model.call import Call
+from jackfield.model.ids import secret_of
 from jackfield.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -61,7 +62,8 @@ class _Elicited(Struct, frozen=True):
 class ClientRequests:
     """Asks the clients of one gateway, and knows the calls whose clients of 2026-07-28 have to come back."""
 
-    def __init__(self) -> None:
+    def __init__(self, gateway_id: str) -> None:
+        self._gateway_id = gateway_id
         self._waiting: dict[str, InputRounds] = {}
 
     def client_of(self, caller: Caller, exchange: McpExchange) -> CallerClient | None:
@@ -70,7 +72,7 @@ class ClientRequests:
         can_be_asked = bool(caller.capabilities) and (caller.is_modern or _has_stream(caller))
         if not can_be_asked:
             return CallerClient(meta=meta, log_level=level) if meta or level else None
-        by_result = InputRounds(caller, exchange, self._waiting).ask
+        by_result = InputRounds(caller, exchange, self._waiting, gateway_id=self._gateway_id).ask
         ask = by_result if caller.is_modern else partial(_ask_on_stream, caller, exchange)
         opened = partial(_tell_opened, exchange) if takes_urls(caller) and not caller.is_modern else None
         return CallerClient(capabilities=caller.capabilities, ask=ask, meta=meta, log_level=level, opened=opened)
@@ -104,7 +106,10 @@ class InputRounds:
     up while the client is away is asked in the next round.
     """
 
-    def __init__(self, caller: Caller, exchange: McpExchange, waiting: MutableMapping[str, "InputRounds"]) -> None:
+    def __init__(
+        self, caller: Caller, exchange: McpExchange, waiting: MutableMapping[str, "InputRounds"], *, gateway_id: str
+    ) -> None:
+        self._gateway_id = gateway_id
         self._caller = caller
         self._exchange = exchange
         self._waiting = waiting
@@ -177,7 +182,7 @@ class InputRounds:
             return None
 
     def _begin_round(self) -> None:
-        self._state = secrets.token_urlsafe(24)
+        self._state = secret_of(self._gateway_id)
         self._waiting[self._state] = self
         asked = {key: _described(one.request, MODERN) for key, one in self._open.items()}
         members = encode({"inputRequests": asked, "requestState": self._state})[1:-1]

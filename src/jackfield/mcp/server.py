@@ -74,6 +74,7 @@ class McpServer:
     def __init__(
         self,
         *,
+        gateway_id: str,
         catalog: Catalog,
         pipeline: Pipeline,
         sources: SourceRegistry,
@@ -88,7 +89,7 @@ class McpServer:
         code_mode: bool = False,
     ) -> None:
         self.code_mode = code_mode
-        self.sessions = McpSessions()
+        self.sessions = McpSessions(gateway_id)
         self._groups = groups or Groups()
         self._log_messages = LogMessages(self.sessions, catalog, logs)
         self._catalog = catalog
@@ -98,7 +99,7 @@ class McpServer:
         self._definitions = Definitions()
         self.tasks = tasks
         self.core_tasks = core_tasks
-        self.client_requests = ClientRequests()
+        self.client_requests = ClientRequests(gateway_id)
         self._calling = ToolCalls(
             catalog, pipeline, client_requests=self.client_requests, tasks=tasks, core_tasks=core_tasks, url=url
         )
@@ -154,6 +155,12 @@ class McpServer:
                 INTERNAL_ERROR,
                 f"Something went wrong inside the gateway. Its log has the details under reference {reference}.",
             )
+
+    async def home_of(self, request: RpcRequest) -> str | None:
+        """The gateway in which the session lives that a tool is called for, if it is not this one."""
+        if request.method != "tools/call":
+            return None
+        return await self._session_tools.home_of(str(request.params.get("name")), request.params.get("arguments"))
 
     def initialize(self, request: RpcRequest, caller: Caller) -> tuple[bytes, McpSession]:
         """`initialize`: agree on a revision and open a session."""

@@ -168,6 +168,13 @@ class SessionTools:
         session_id = msgspec.json.decode(call.result, type=_MessageResult).session_id
         return self._sessions.find(session_id, principal) if self._sessions.is_known(session_id) else None
 
+    async def home_of(self, name: str, arguments: object) -> str | None:
+        """The gateway in which the session lives that these arguments of a tool name, if it is not this one."""
+        if name not in SESSION_TOOLS or not isinstance(arguments, dict):
+            return None
+        session_id = arguments.get("session_id")
+        return await self._sessions.home_of(session_id) if isinstance(session_id, str) else None
+
     async def _respond(self, invocation: Invocation) -> Done:
         arguments, principal = _read(invocation), _caller(invocation)
         session = self._session(arguments, principal)

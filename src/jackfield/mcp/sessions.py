@@ -7,7 +7,6 @@ load balancer needs. Their number is bounded; idle ones expire after half an hou
 
 import asyncio
 import logging
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,6 +21,7 @@ from jackfield.catalog.changes import ListFollower
 from jackfield.errors import EventsPurged, Unavailable
 from jackfield.mcp.exchange import McpExchange
 from jackfield.mcp.resumption import SessionEvents
+from jackfield.model.ids import secret_of
 from jackfield.model.principal import Principal
 from jackfield.protocol.jsonrpc import RequestId, RpcNotification, RpcResponse, notification
 from jackfield.protocol.mcp import APPS, LOG_LEVELS
@@ -171,7 +171,11 @@ class McpSession:
 class McpSessions:
     """All of one gateway, the least recently used first."""
 
-    def __init__(self, *, limit: int = MAX_SESSIONS, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, gateway_id: str = "", *, limit: int = MAX_SESSIONS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`gateway_id`: where they live; their ids begin with it."""
+        self._gateway_id = gateway_id
         self._limit = limit
         self._clock = clock
         self._by_id: OrderedDict[str, McpSession] = OrderedDict()
@@ -186,7 +190,7 @@ class McpSessions:
         self._expire()
         if len(self._by_id) >= self._limit:
             self._make_room()
-        session_id = secrets.token_urlsafe(24)
+        session_id = secret_of(self._gateway_id)
         session = self._by_id[session_id] = McpSession(
             session_id,
             principal=principal,

@@ -129,11 +129,12 @@ class SessionApi:
 
     async def show_session(self, request: Request) -> Response:
         """How a session is."""
-        return json_response(OneSession(session=session_record(self._session(request), request.principal)))
+        session = await self._session(request)
+        return json_response(OneSession(session=session_record(session, request.principal)))
 
     async def send_message(self, request: Request) -> Response:
         """Tell the agent something, or declare the caller's tools anew."""
-        session, body = self._session(request), await _message.read(request)
+        session, body = await self._session(request), await _message.read(request)
         declared = body.declared
         if body.message is None and declared.tools is None:
             raise BadRequest("There is neither a message nor tools in this. Send one of them.", param="message")
@@ -144,7 +145,7 @@ class SessionApi:
 
     async def show_events(self, request: Request) -> Response:
         """What happens in a session: as a stream, or what there is after an index."""
-        session, wanted = self._session(request), request.query(EventsQuery)
+        session, wanted = await self._session(request), request.query(EventsQuery)
         accept = request.headers.get(b"accept")
         is_json = wanted.since_index is not None or (accept is not None and b"application/json" in accept)
         if is_json and not wants_events(accept):
@@ -160,7 +161,7 @@ class SessionApi:
 
     async def respond(self, request: Request) -> Response:
         """The caller's answer to a request of its agent."""
-        session, body = self._session(request), await _response.read(request)
+        session, body = await self._session(request), await _response.read(request)
         error = None if body.error is UNSET else body.error
         outcome = answer_in(result=body.result, error=error, is_given=body.error is not UNSET)
         call = await self._sessions.answer(session, body.request_id, outcome, principal=request.principal)
@@ -168,11 +169,13 @@ class SessionApi:
 
     async def end_session(self, request: Request) -> Response:
         """End it, and everything in it."""
-        session = self._session(request)
+        session = await self._session(request)
         await self._sessions.end(session)
         return json_response(OneSession(session=session_record(session, request.principal)))
 
-    def _session(self, request: Request) -> AgentSession:
+    async def _session(self, request: Request) -> AgentSession:
+        if request.has_neighbours:
+            request.hand_over(await self._sessions.home_of(request.part("id")))
         return self._sessions.find(request.part("id"), request.principal)
 
 

@@ -12,7 +12,7 @@ RETURNING id
 UPDATE sessions SET ended_at = clock_ms() WHERE id = :session_key AND gateway = :gateway AND ended_at IS NULL
 
 -- name: get_session
-SELECT owner, agent FROM sessions WHERE id = :session_key
+SELECT owner, agent, gateway, ended_at FROM sessions WHERE id = :session_key
 
 -- name: lost_requests
 -- Calls of lent tools that nobody can answer any more: the gateway that their session lived in is gone.

@@ -6,7 +6,6 @@ a session; an administrator may read and end it; nobody else sees it.
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -30,7 +29,7 @@ from jackfield.errors import (
 from jackfield.identity.keys import Keyring
 from jackfield.llm.models import Models
 from jackfield.model.call import Call, Done, Failed
-from jackfield.model.ids import new_id
+from jackfield.model.ids import new_id, secret_of
 from jackfield.model.principal import Principal
 from jackfield.model.text import counted, nearest
 from jackfield.runs.model_steps import StepLogs
@@ -115,6 +114,13 @@ class SessionRegistry:
     def is_known(self, session_id: str) -> bool:
         """Whether this gateway has the session, open or recently ended."""
         return session_id in self._sessions
+
+    async def home_of(self, session_id: str) -> str | None:
+        """The gateway in which an open session lives that is not known here."""
+        if session_id in self._sessions:
+            return None
+        kept = await self._store.read(partial(session_tx.find_session, session_id))
+        return None if kept is None else kept.gateway
 
     async def open(
         self, owner: Principal, *, agent: str | None, declared: CallerDeclaration, session_id: str | None = None
@@ -265,7 +271,7 @@ class SessionRegistry:
             owner=owner,
             agent=name,
             kind="agent" if program is None else "program",
-            token=f"jfs_{secrets.token_urlsafe(32)}",
+            token=f"jfs_{secret_of(self._gateway_id)}",
             presence=presence,
             limits=limits,
         )

@@ -13,6 +13,8 @@ class KeptSession(Struct, frozen=True, kw_only=True):
     """The key that opened it."""
     agent: str | None
     """What ran in it; None in rows older than the column."""
+    gateway: str | None
+    """Where it lives; None: it is over."""
 
 
 def begin_session(session_id: str, *, owner: str, agent: str, gateway: str) -> Script[None]:
@@ -34,7 +36,13 @@ def end_session(session_id: str, *, gateway: str) -> Script[None]:
 def find_session(session_id: str) -> Script[KeptSession | None]:
     """The stored session; None: unknown, or pruned."""
     row = yield from one("get_session", session_key=session_id)
-    return None if row is None else KeptSession(owner=row["owner"], agent=row["agent"])
+    return (
+        None
+        if row is None
+        else KeptSession(
+            owner=row["owner"], agent=row["agent"], gateway=row["gateway"] if row["ended_at"] is None else None
+        )
+    )
 
 
 def prune(*, before: int, limit: int) -> Script[None]:

@@ -62,6 +62,7 @@ NEEDS_RESTART = frozenset(
         "server.port",
         "server.public_url",
         "server.trusted_proxies",
+        "server.workers",
         "services",
         "store_from",
         "store_url",

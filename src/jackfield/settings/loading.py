@@ -40,6 +40,7 @@ from jackfield.settings.tools import (
     parse_tool,
 )
 from jackfield.settings.types import (
+    MOST_WORKERS,
     AdminSettings,
     AgentSettings,
     ApprovalSettings,
@@ -244,7 +245,7 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     overrides: Mapping[str, str | int | None] | None = None,
 ) -> Settings:
-    """Load the settings; `overrides` are host, port and store of the command line."""
+    """Load the settings; `overrides` are host, port, workers and store of the command line."""
     env = os.environ if environment is None else environment
     path = find_config(config, environment=env)
     folder, data = _folders(path, env)
@@ -435,7 +436,8 @@ def _set_elsewhere(
             origin="environment" if "JACKFIELD_LOG" in env else "default",
         ),
     ]
-    for key, option, variable in (("server.host", "host", "JACKFIELD_HOST"), ("server.port", "port", "JACKFIELD_PORT")):
+    for option in ("host", "port", "workers"):
+        key, variable = f"server.{option}", f"JACKFIELD_{option.upper()}"
         if given.get(option) or (option == "port" and option in given):
             found.append(ConfigValue(key=key, value=given[option], origin="command_line", given_by=f"--{option}"))
         elif env.get(variable):
@@ -491,6 +493,12 @@ def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, 
         number = -1
     if not 0 <= number <= 65535:  # noqa: PLR2004 - the range of TCP ports
         raise ConfigError(f"The port {port!r} is not a number from 0 to 65535. Correct JACKFIELD_PORT or server.port.")
+    workers = given.get("workers", env.get("JACKFIELD_WORKERS") or server.workers)
+    if not str(workers).isdecimal() or not 1 <= int(workers) <= MOST_WORKERS:
+        raise ConfigError(
+            f"The number of workers {workers!r} is not a number from 1 to {MOST_WORKERS}. "
+            "Correct --workers, JACKFIELD_WORKERS or server.workers."
+        )
     for origin in server.cors_origins:
         if not _is_origin(origin):
             raise ConfigError(
@@ -498,7 +506,7 @@ def _server(server: ServerSettings, env: Mapping[str, str], given: Mapping[str, 
             )
     if server.public_url and not urlsplit(server.public_url).netloc:
         raise ConfigError(f"server.public_url {server.public_url!r} is not a full URL. Write https://host[:port].")
-    return replace(server, host=host, port=number)
+    return replace(server, host=host, port=number, workers=int(workers))
 
 
 def _is_origin(text: str) -> bool:
@@ -534,8 +542,20 @@ def _check(settings: Settings) -> None:
     for agent in settings.agents:
         _check_agent(settings, agent, where=f"{where}: agents.{agent}")
     _check_mcp(settings, where=where)
+    _check_workers(settings)
     if settings.log_format not in ("text", "json"):
         raise ConfigError(f"JACKFIELD_LOG is {settings.log_format!r}; it takes 'text' or 'json'.")
+
+
+def _check_workers(settings: Settings) -> None:
+    kind = settings.store_url.partition(":")[0]
+    if settings.server.workers > 1 and kind not in ("postgresql", "postgres"):
+        store = "The memory store" if kind == "memory" else "A SQLite database"
+        raise ConfigError(
+            f"{settings.server.workers} gateway workers need PostgreSQL. {store} belongs to one process. "
+            "Set --store, JACKFIELD_STORE or [store] url to postgresql://USER:PASSWORD@HOST/DATABASE, or leave the "
+            "workers out."
+        )
 
 
 def _check_mcp(settings: Settings, *, where: Path | None) -> None:

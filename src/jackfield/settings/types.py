@@ -14,6 +14,9 @@ from jackfield.settings.identity import OAuthSettings, OidcSettings, RoleSetting
 MAX_BODY = 32 * 1024 * 1024
 
 
+MOST_WORKERS = 128
+
+
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[server]`"""
 
@@ -21,6 +24,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The address to listen on."""
     port: int = 8420
     """The port to listen on; 0: any free one."""
+    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] = 1
+    """Gateway processes that share the port; several need PostgreSQL."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
     """Names that are accepted in the Host and Origin headers."""
     public_url: str | None = None
