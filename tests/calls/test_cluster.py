@@ -58,7 +58,9 @@ class Here:
         self.store = store
         self.events = events
         self.stopped: list[str] = []
-        self.elsewhere = RemoteCalls(store=store, events=events, stop=self.stopped.append)
+        self.elsewhere = RemoteCalls(
+            store=store, events=events, on_settled=lambda call_id, _: self.stopped.append(call_id)
+        )
 
     def hear(self, *told: tuple[str, Call]) -> None:
         self.store.bus.hear([topic_of(kind, call) for kind, call in told])

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jackfield.sdk import CallRecord, serving
-from jackfield.sdk.serving import CallOffer, TakenCalls
+from jackfield.sdk.offers import CallOffer, TakenCalls
 
 OFFERED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -41,11 +41,11 @@ class Heard(msgspec.Struct):
 class RemoteCalls:
     """Hears of calls at other gateways."""
 
-    def __init__(self, *, store: Store, events: CallEvents, stop: Callable[[str], None]) -> None:
-        """`stop` ends the work on a call, if it is done here."""
+    def __init__(self, *, store: Store, events: CallEvents, on_settled: Callable[[str, CallStatus], None]) -> None:
+        """`on_settled`: a call is over, and work on it that is done here may end."""
         self._store = store
         self._events = events
-        self._stop = stop
+        self._on_settled = on_settled
         self._heard: dict[str, Heard] = {}
         self._wanted = asyncio.Event()
         store.bus.on_foreign(self._hear)
@@ -74,7 +74,7 @@ class RemoteCalls:
 
     def _hear_one(self, call_id: str, kind: str, status: CallStatus) -> None:
         if kind == SETTLED and status.is_final:
-            self._stop(call_id)
+            self._on_settled(call_id, status)
         if self._events.is_followed(call_id):
             self._note(call_id, kind, status)
 

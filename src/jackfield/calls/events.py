@@ -71,6 +71,7 @@ class CallEvents:
         """`tell_others` takes what followers at other gateways should hear of; None: there are no others."""
         self._tell_others = tell_others
         self._tell_siblings: Callable[[CallEvent], None] | None = None
+        self._on_settled: Callable[[str, CallStatus], None] | None = None
         self._followers: dict[str | None, set[Queue]] = {}
         self._unbroken: set[Queue] = set()
         self._shown: dict[str, int] = {}
@@ -98,6 +99,10 @@ class CallEvents:
         """From now on, `tell` is called with what happens here and is in no row, such as progress."""
         self._tell_siblings = tell
 
+    def on_settled(self, hear: Callable[[str, CallStatus], None]) -> None:
+        """From now on, `hear` is called with every call that is settled here."""
+        self._on_settled = hear
+
     def tell(
         self,
         kind: str,
@@ -110,6 +115,8 @@ class CallEvents:
         """Something happened here; now, unless `at` says when."""
         if self._tell_others is not None and kind in ORDER:
             self._tell_others(topic_of(kind, call))
+        if self._on_settled is not None and kind == SETTLED:
+            self._on_settled(call.id, call.status)
         if self._tell_siblings is not None and kind not in ORDER:
             self._tell_siblings(event_of(kind, call, at=now_ms() if at is None else at, progress=progress, log=log))
         if self._followers:

@@ -516,6 +516,18 @@ SELECT status, count(*) AS calls, min(id) AS oldest FROM calls
 WHERE status IN ('waiting', 'pending', 'pending_approval', 'pending_login')
 GROUP BY status
 
+-- name: count_unoffered
+-- Calls that wait for a tool server. By the index of `calls_to_offer`.
+SELECT tool, count(*) AS calls, min(id) AS oldest FROM calls
+WHERE status IN ('waiting', 'pending') AND offered_to IS NULL AND tool IN (each_of(:ids)) AND owner IS NULL
+    AND source <> 'caller'
+GROUP BY tool
+
+-- name: count_offered
+SELECT offered_to, count(*) AS calls FROM calls
+WHERE status IN ('waiting', 'pending') AND offered_to IS NOT NULL AND offered_to IN (each_of(:ids))
+GROUP BY offered_to
+
 -- name: age_of_call
 SELECT clock_ms() - created_at AS age_ms FROM calls WHERE id = :id
 

@@ -11,17 +11,18 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from jackfield.calls.tool_servers import DEFAULT_LIMIT, Offer, ToolServers
+from jackfield.calls.tool_servers import DEFAULT_LIMIT, Cancelled, Offer, ToolServers
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import BadRequest, Forbidden
 from jackfield.http.request import Request
 from jackfield.http.response import Response
-from jackfield.http.routing import SERVES, SSE_MEDIA, ResponseSpec, Route
+from jackfield.http.routing import SERVES, SSE_MEDIA, HeaderParameter, ResponseSpec, Route
 from jackfield.http.sse import Comment, EventMessage, EventStream
 from jackfield.model.ids import new_id
 from jackfield.model.text import iso_time
 
 PING_EVERY = 30.0
+CANCELS = b"jackfield-cancels"
 
 
 class ToolStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,7 +39,10 @@ class ToolStreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ]
         | None
     ) = None
-    limit: Annotated[int, Meta(ge=1, le=500, description="Unanswered calls that it has at most")] = DEFAULT_LIMIT
+    limit: Annotated[
+        int,
+        Meta(ge=0, le=500, description="Unanswered calls that it has at most; 0: it finishes those that it has"),
+    ] = DEFAULT_LIMIT
 
 
 class ToolServerConnected(Struct, frozen=True, kw_only=True):
@@ -63,6 +67,14 @@ class ToolCall(Struct, frozen=True, kw_only=True, rename="camel"):
     attempt: int
 
 
+class ToolCancel(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A call that was cancelled or has expired, for a server that asks for these with `Jackfield-Cancels: 1`."""
+
+    type: Literal["tool.cancel"] = "tool.cancel"
+    tool_call_id: str
+    ts: str
+
+
 class ToolServerApi:
     """The handler that offers calls to tool servers."""
 
@@ -83,10 +95,16 @@ class ToolServerApi:
     async def _messages(
         self, request: Request, tools: tuple[str, ...] | None, *, client: str, limit: int
     ) -> AsyncGenerator[EventMessage | Comment]:
-        async with self._servers.connect(client, tools, principal=request.principal, limit=limit) as server:
+        takes_cancels = request.headers.get(CANCELS) == b"1"
+        async with self._servers.connect(
+            client, tools, principal=request.principal, limit=limit, takes_cancels=takes_cancels
+        ) as server:
             yield EventMessage(data=ToolServerConnected(client=client, ts=_now()))
             async for offer in server:
-                yield EventMessage(data=_tool_call(offer))
+                if isinstance(offer, Cancelled):
+                    yield EventMessage(data=ToolCancel(tool_call_id=offer.call_id, ts=_now()))
+                else:
+                    yield EventMessage(data=_tool_call(offer))
 
     def _check_servable(self, request: Request, name: str) -> None:
         """Refuse what can never come. A tool that is not there yet may still be declared."""
@@ -130,6 +148,13 @@ def routes(servers: ToolServers, *, catalog: Catalog) -> list[Route]:
             tag="Pending calls",
             summary="The calls that an external tool server is to answer, live",
             query=ToolStreamQuery,
-            responses={200: ResponseSpec(description="`connected`, then `tool.call` frames", media=SSE_MEDIA)},
+            headers=(
+                HeaderParameter(
+                    name="Jackfield-Cancels", description="`1`: send `tool.cancel` for calls that end unanswered"
+                ),
+            ),
+            responses={
+                200: ResponseSpec(description="`connected`, then `tool.call` and `tool.cancel` frames", media=SSE_MEDIA)
+            },
         ),
     ]

@@ -16,13 +16,15 @@ from functools import partial
 from msgspec import Struct
 
 from jackfield.calls import transactions as call_tx
+from jackfield.calls.events import CallEvents
 from jackfield.catalog.catalog import Catalog, Entry
-from jackfield.model.call import Call
+from jackfield.model.call import Call, CallStatus
 from jackfield.model.principal import Principal
 from jackfield.store import Store
 
 log = logging.getLogger("jackfield.calls")
 
+_WITHOUT_ANSWER = (CallStatus.CANCELLED, CallStatus.EXPIRED, CallStatus.REJECTED)
 DEFAULT_LIMIT = 100
 """Unanswered calls that one server has at most, unless it asks for another number."""
 
@@ -45,20 +47,36 @@ class Offer(Struct, frozen=True, kw_only=True):
     """The tool's name as this server spells it."""
 
 
+class Cancelled(Struct, frozen=True):
+    """A call that the server was given and nobody needs any more."""
+
+    call_id: str
+
+
 class ToolServer:
     """One connection of a tool server."""
 
-    def __init__(self, client: str, tools: tuple[str, ...] | None, *, principal: Principal, limit: int) -> None:
+    def __init__(
+        self,
+        client: str,
+        tools: tuple[str, ...] | None,
+        *,
+        principal: Principal,
+        limit: int,
+        takes_cancels: bool = False,
+    ) -> None:
         self.id = servers_of(principal) + client
         """With the key's name, so that nobody gets another key's calls by saying its id."""
         self.tools = tools
         """What it offers, in its own spelling; None: all that its key may serve."""
         self.principal = principal
         self.limit = limit
+        """0: it takes no more, and finishes those that it has."""
+        self.takes_cancels = takes_cancels
         self.outstanding = 0
         self.given: set[str] = set()
         """The unanswered calls that came over this connection."""
-        self.offers: asyncio.Queue[Offer | None] = asyncio.Queue()
+        self.offers: asyncio.Queue[Offer | Cancelled | None] = asyncio.Queue()
         """None ends the stream."""
         self.woken = asyncio.Event()
         self.serving: asyncio.Task[None] | None = None
@@ -66,7 +84,7 @@ class ToolServer:
         """Public name → its own spelling, for the tools that it serves as of `spelled_at`."""
         self.spelled_at: str | None = None
 
-    async def __aiter__(self) -> AsyncIterator[Offer]:
+    async def __aiter__(self) -> AsyncIterator[Offer | Cancelled]:
         while (offer := await self.offers.get()) is not None:
             yield offer
 
@@ -80,10 +98,24 @@ class ToolServer:
         self.offers.put_nowait(None)
 
 
+class Capacity(Struct, frozen=True, kw_only=True):
+    """What the tool servers connected here can do for one source."""
+
+    servers: int = 0
+    """Those that take calls."""
+    slots: int = 0
+    """Calls that they take at once, all together."""
+    used: int = 0
+    """Calls that they have, those of servers that are drained included."""
+
+
 class ToolServers:
     """The tool servers connected to this gateway."""
 
-    def __init__(self, *, store: Store, catalog: Catalog, gateway_id: str) -> None:
+    def __init__(self, *, store: Store, catalog: Catalog, gateway_id: str, events: CallEvents | None = None) -> None:
+        """`events` say which calls are over."""
+        if events is not None:
+            events.on_settled(self.settled)
         self._store = store
         self._catalog = catalog
         self._gateway_id = gateway_id
@@ -97,10 +129,16 @@ class ToolServers:
 
     @asynccontextmanager
     async def connect(
-        self, client: str, tools: tuple[str, ...] | None, *, principal: Principal, limit: int = DEFAULT_LIMIT
+        self,
+        client: str,
+        tools: tuple[str, ...] | None,
+        *,
+        principal: Principal,
+        limit: int = DEFAULT_LIMIT,
+        takes_cancels: bool = False,
     ) -> AsyncIterator[ToolServer]:
         """A server is here, as long as this lasts. A second connection of one client takes the first one's place."""
-        server = ToolServer(client, tools, principal=principal, limit=limit)
+        server = ToolServer(client, tools, principal=principal, limit=limit, takes_cancels=takes_cancels)
         before = self._servers.get(server.id)
         if before is not None:
             before.end()
@@ -119,6 +157,35 @@ class ToolServers:
     def serve_any(self, tools: set[str]) -> bool:
         """Whether a server is connected that offers one of these, by their public names."""
         return any(not tools.isdisjoint(self._spellings(server)) for server in self._servers.values())
+
+    def settled(self, call_id: str, status: CallStatus) -> None:
+        """A call is over, here or at another gateway: the server that has it need not go on if nobody answered it."""
+        if status in _WITHOUT_ANSWER:
+            for server in self._servers.values():
+                if server.takes_cancels and call_id in server.given:
+                    server.offers.put_nowait(Cancelled(call_id))
+
+    async def unoffered(self) -> dict[tuple[str, str], call_tx.Unoffered]:
+        """Calls that no server has, by tool and source, at any gateway; every external tool is there."""
+        sources = {entry.name: entry.tool.source for entry in self._catalog.external_tools()}
+        found = await self._store.read(partial(call_tx.count_unoffered, sorted(sources)))
+        none = call_tx.Unoffered(calls=0, oldest_ms=0)
+        return {(tool, source): found.get(tool, none) for tool, source in sorted(sources.items())}
+
+    async def capacity(self) -> dict[str, Capacity]:
+        """By source. A server that serves several counts for each of them."""
+        used = await self._store.read(partial(call_tx.count_offered, sorted(self._servers)))
+        sources = {entry.name: entry.tool.source for entry in self._catalog.external_tools()}
+        found = {source: Capacity() for source in sorted(set(sources.values()))}
+        for server in self._servers.values():
+            for source in {sources[name] for name in self._spellings(server) if name in sources}:
+                so_far = found[source]
+                found[source] = Capacity(
+                    servers=so_far.servers + (server.limit > 0),
+                    slots=so_far.slots + server.limit,
+                    used=so_far.used + used.get(server.id, 0),
+                )
+        return found
 
     def close(self) -> None:
         """End every stream."""

@@ -6,7 +6,7 @@ may want to hear of is announced (`announce`).
 Above: all that makes and settles calls. Below: the transactions of spaces, `rows.py`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -632,6 +632,13 @@ def principal_of_run(run_id: str) -> Script[str | None]:
     return None if row is None else str(row["principal"])
 
 
+class Unoffered(Struct, frozen=True, kw_only=True):
+    """Calls of one tool that wait for a tool server."""
+
+    calls: int
+    oldest_ms: int
+
+
 def count_waiting() -> Script[list[Waiting]]:
     """How many calls wait in each status, and since when."""
     rows = yield "count_waiting", {}
@@ -644,6 +651,26 @@ def count_waiting() -> Script[list[Waiting]]:
         age = 0 if oldest is None else max(0, int(oldest["age_ms"]))
         waiting.append(Waiting(status=status, calls=0 if row is None else int(row["calls"]), oldest_ms=age))
     return waiting
+
+
+def count_unoffered(tools: Collection[str]) -> Script[dict[str, Unoffered]]:
+    """The calls of these tools that no tool server has, by tool; of those that have any."""
+    found: dict[str, Unoffered] = {}
+    if not tools:
+        return found
+    for row in (yield "count_unoffered", {"ids": json_list(tools)}):
+        oldest = yield from one("age_of_call", id=row["oldest"])
+        age = 0 if oldest is None else max(0, int(oldest["age_ms"]))
+        found[row["tool"]] = Unoffered(calls=int(row["calls"]), oldest_ms=age)
+    return found
+
+
+def count_offered(servers: Collection[str]) -> Script[dict[str, int]]:
+    """How many unanswered calls each of these tool servers has."""
+    if not servers:
+        return {}
+    rows = yield "count_offered", {"ids": json_list(servers)}
+    return {row["offered_to"]: int(row["calls"]) for row in rows}
 
 
 def trace_of(call_id: str) -> Script[str | None]:

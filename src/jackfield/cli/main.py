@@ -35,6 +35,7 @@ class CommandEntry(Struct, frozen=True):
 
 COMMANDS = {
     "serve": CommandEntry("serve", "run the gateway"),
+    "work": CommandEntry("work", "run tool files here for a gateway that is elsewhere"),
     "init": CommandEntry("init", "create a small working project"),
     "tools": CommandEntry("tools", "list or search tools, or show one in detail"),
     "resources": CommandEntry("reading", "list resources and their templates, or read one"),

@@ -79,6 +79,7 @@ from jackfield.identity.stored_keys import StoredKeys
 from jackfield.llm.models import answer_to
 from jackfield.llm.run_time import RunTimeModels
 from jackfield.mcp.session_tools import SessionTools
+from jackfield.model.call import CallStatus
 from jackfield.model.ids import new_id
 from jackfield.model.principal import Principal
 from jackfield.notify.service import Notifications, NotifyLinks
@@ -190,7 +191,9 @@ class Gateway:
             executor=self._executor,
             gateway_id=self.id,
         )
-        self.servers = ToolServers(store=self.store, catalog=self.catalog, gateway_id=self.id)
+        self.servers = ToolServers(
+            store=self.store, catalog=self.catalog, gateway_id=self.id, events=self._executor.events
+        )
         self.models = models_of(settings, outgoing=self.outgoing)
         self.spaces = SpaceService(self.store, gateway_id=self.id)
         self.agents = AgentRegistry(self.store, configured_agents(settings))
@@ -242,7 +245,9 @@ class Gateway:
             logins=source_context.logins,
             four_eyes=settings.approval.four_eyes,
         )
-        self._remote_calls = RemoteCalls(store=self.store, events=self._executor.events, stop=self._executor.stop)
+        self._remote_calls = RemoteCalls(
+            store=self.store, events=self._executor.events, on_settled=self._settled_elsewhere
+        )
         self._operations = Operations(
             store=self.store,
             catalog=self.catalog,
@@ -674,6 +679,10 @@ class Gateway:
         names = [source.name for source in self.stored_tools.sources] + sorted(self.stored_tools.declared)
         await asyncio.gather(*map(self.source_registry.refresh, names))
         await self.take_listings()
+
+    def _settled_elsewhere(self, call_id: str, status: CallStatus) -> None:
+        self._executor.stop(call_id)
+        self.servers.settled(call_id, status)
 
     @property
     def call_events(self) -> CallEvents:

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from jackfield import __version__
 from jackfield.calls.counters import OTHER, Counters
-from jackfield.calls.transactions import Waiting, count_waiting
+from jackfield.calls.tool_servers import Capacity, ToolServers
+from jackfield.calls.transactions import Unoffered, Waiting, count_waiting
 from jackfield.catalog.catalog import Catalog
 from jackfield.errors import Unavailable
 from jackfield.gateway.prometheus import MEDIA, Metric, labelled, merged
@@ -60,6 +61,20 @@ OLDEST_WAITING = Metric(
     "Age of the oldest call that waits, by status; 0 where none does.",
     ("status",),
 )
+UNOFFERED = Metric(
+    "jackfield_tool_calls_unoffered",
+    "gauge",
+    "Calls of external tools that wait for a tool server. From the store, so the same at every gateway.",
+    ("tool", "source"),
+)
+OLDEST_UNOFFERED = Metric(
+    "jackfield_tool_calls_unoffered_oldest_seconds", "gauge", "How old the oldest of them is.", ("tool", "source")
+)
+TOOL_SERVERS = Metric(
+    "jackfield_tool_servers", "gauge", "Tool servers connected to this gateway that take calls.", ("source",)
+)
+SLOTS = Metric("jackfield_tool_server_slots", "gauge", "Calls that these take at once.", ("source",))
+SLOTS_USED = Metric("jackfield_tool_server_slots_used", "gauge", "Calls that these have.", ("source",))
 SOURCE_UP = Metric("jackfield_source_up", "gauge", "Whether a source takes calls.", ("source", "kind"))
 SOURCE_TOOLS = Metric("jackfield_source_tools", "gauge", "Tools that a source offers.", ("source", "kind"))
 STORE_UP = Metric("jackfield_store_up", "gauge", "Whether the store answered this request.")
@@ -112,10 +127,13 @@ FOR_ALL = (INFO, CALLS, CALL_DURATION, SOURCE_UP, SOURCE_TOOLS)
 METRICS = (
     *FOR_ALL,
     *(CALLS_RUNNING, REFUSALS, WAITING, OLDEST_WAITING, STORE_UP, STORE_QUEUE, POOL_CONNECTIONS, POOL_LIMIT),
+    *(UNOFFERED, OLDEST_UNOFFERED, TOOL_SERVERS, SLOTS, SLOTS_USED),
     *(WORKERS, WORKERS_BUSY, WORKER_RESTARTS, TOKENS, REQUESTS, REQUEST_DURATION, STREAMS),
     *(OUTBOX, OUTBOX_OLDEST, OUTBOX_FAILED, STARTS),
 )
-OF_THE_STORE = frozenset(one.name for one in (WAITING, OLDEST_WAITING, OUTBOX, OUTBOX_OLDEST, OUTBOX_FAILED))
+OF_THE_STORE = frozenset(
+    one.name for one in (WAITING, OLDEST_WAITING, UNOFFERED, OLDEST_UNOFFERED, OUTBOX, OUTBOX_OLDEST, OUTBOX_FAILED)
+)
 """What every gateway of a database says alike."""
 
 Shows = Callable[[str], bool]
@@ -137,8 +155,10 @@ class MetricsApi:
         statuses: Callable[[], list[SourceStatus]],
         sees_source: Callable[[Principal, str], bool],
         outbox_depths: Callable[[], Awaitable[dict[str, OutboxDepth]]],
+        tool_servers: ToolServers,
         siblings: Siblings | None,
     ) -> None:
+        self._tool_servers = tool_servers
         self._siblings = siblings
         self._counters = counters
         self._outbox_depths = outbox_depths
@@ -186,9 +206,13 @@ class MetricsApi:
 
     async def _of_the_whole(self) -> list[str]:
         waiting, depths = await self._from_store(self._waiting()), await self._from_store(self._outbox_depths())
+        unoffered = await self._from_store(self._tool_servers.unoffered())
+        capacity = await self._from_store(self._tool_servers.capacity())
         return [
             *running_lines(self._counters),
             *waiting_lines(waiting),
+            *unoffered_lines(unoffered or {}),
+            *capacity_lines(capacity or {}),
             *store_lines(self._store, is_up=waiting is not None),
             *worker_lines(self._worker_host),
             *token_lines(self._tokens),
@@ -220,6 +244,7 @@ def routes(
     statuses: Callable[[], list[SourceStatus]],
     sees_source: Callable[[Principal, str], bool],
     outbox_depths: Callable[[], Awaitable[dict[str, OutboxDepth]]],
+    tool_servers: ToolServers,
     siblings: Siblings | None = None,
 ) -> list[Route]:
     """The one route of figures."""
@@ -233,6 +258,7 @@ def routes(
         statuses=statuses,
         sees_source=sees_source,
         outbox_depths=outbox_depths,
+        tool_servers=tool_servers,
         siblings=siblings,
     )
     return [
@@ -302,6 +328,21 @@ def waiting_lines(waiting: list[Waiting] | None) -> Iterator[str]:
     yield from OLDEST_WAITING.described()
     for one in waiting or ():
         yield OLDEST_WAITING.sample(one.oldest_ms / 1000, one.status.value)
+
+
+def unoffered_lines(unoffered: dict[tuple[str, str], Unoffered]) -> Iterator[str]:
+    """Calls that wait for a tool server; no samples while the store does not answer."""
+    yield from UNOFFERED.described()
+    yield from (UNOFFERED.sample(one.calls, *named) for named, one in unoffered.items())
+    yield from OLDEST_UNOFFERED.described()
+    yield from (OLDEST_UNOFFERED.sample(one.oldest_ms / 1000, *named) for named, one in unoffered.items())
+
+
+def capacity_lines(capacity: dict[str, Capacity]) -> Iterator[str]:
+    """What connected tool servers can do, and do."""
+    for metric, field in ((TOOL_SERVERS, "servers"), (SLOTS, "slots"), (SLOTS_USED, "used")):
+        yield from metric.described()
+        yield from (metric.sample(getattr(one, field), source) for source, one in capacity.items())
 
 
 def outbox_lines(depths: dict[str, OutboxDepth]) -> Iterator[str]:

@@ -173,6 +173,7 @@ def all_routes(
             statuses=gateway.source_statuses,
             sees_source=gateway.sees_source,
             outbox_depths=gateway.notifications.depths,
+            tool_servers=gateway.servers,
             siblings=siblings,
         ),
         _document_route(document),

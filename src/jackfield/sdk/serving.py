@@ -8,12 +8,11 @@ confirmed that no other server has it. Above: `client.tools.serve`. Below: `call
 import asyncio
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import aclosing, suppress
+from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from jackfield.errors import AlreadyResolved, BadRequest, Expired, JackfieldError, NotFound, RateLimited, TooLarge
@@ -23,8 +22,9 @@ from jackfield.protocol.records import Progress
 from jackfield.sdk.calls import Calls, submit
 from jackfield.sdk.connection import GatewayConnection, get, read_events, segment, send_json
 from jackfield.sdk.errors import AWAY, GatewayFault
+from jackfield.sdk.offers import CallOffer, TakenCall, TakenCalls
 from jackfield.sdk.progress import ProgressReporter
-from jackfield.sdk.types import CallRecord, ToolInfo
+from jackfield.sdk.types import ToolInfo
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -32,17 +32,19 @@ STABLE_AFTER = 5.0
 """Seconds after which a stream counts as stable: when it breaks, the backoff starts over."""
 LONG_QUEUE = 1.0
 """Seconds in the queue after which a call is checked again before it is started."""
+TOLD_WITHIN = 5.0
+"""Seconds for the gateway to hear that a server that is drained takes no more calls."""
 LAST_ANSWER_TIMEOUT = 2.0
 """Seconds at shutdown to answer calls that were abandoned."""
 MOST_OFFERED = 500
 """Unanswered calls that a gateway offers one server at most."""
-REMEMBERED = 10_000
-"""Answered calls that are remembered. The gateway has their answers and does not offer them again."""
 INTERRUPTED = (
     "Interrupted: the tool server stopped while this tool was running. It may or may not have taken effect; "
     "check before you call it again."
 )
 NOT_BEGUN = "The tool server stopped before it began this call, so nothing happened. Call the tool again."
+_TAKES_CANCELS = {"Jackfield-Cancels": "1"}
+"""Asks for `tool.cancel`, which servers of earlier versions do not expect."""
 _log = logging.getLogger("jackfield.sdk")
 
 
@@ -56,110 +58,117 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     on_connected: Callable[[], None] | None
 
 
-class CallOffer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An event of a tool server's stream: `connected`, or a call to answer (`tool.call`)."""
+class Served(Protocol):
+    """What answers the calls of one tool."""
 
-    type: str
-    tool_call_id: str = ""
-    tool_name: str = ""
-    args: dict[str, Any] = {}
-    run_id: str = ""
-    agent_entity_id: str | None = None
-    deadline: str | None = None
-    ts: str | None = None
-    """When it was offered."""
-    attempt: int = 1
-    """How often the call has been offered, to any server."""
-
-
-class TakenCall:
-    """One call of this server, from its offer to its answer."""
-
-    __slots__ = ("answer", "attempt", "is_started", "newest_attempt", "offer", "offered_again")
-
-    def __init__(self, offer: CallOffer) -> None:
-        self.offer = offer
-        self.attempt = offer.attempt
-        """The offer under which the call is started."""
-        self.newest_attempt = offer.attempt
-        self.is_started = False
-        self.answer: ToolAnswer | None = None
-        self.offered_again = asyncio.Event()
-        """Set when the gateway offers the call again: it is reachable, and has no answer yet."""
+    name: str
 
     @property
-    def id(self) -> str:
-        return self.offer.tool_call_id
+    def is_idempotent(self) -> bool:
+        """Whether a call may run twice."""
+
+    def definition(self) -> dict[str, Any]:
+        """The tool as it is declared."""
+
+    async def answer(self, offer: CallOffer, reporter: ProgressReporter) -> ToolAnswer:
+        """Run one call. Whatever goes wrong is the answer's error; cancellation stops the work."""
+
+
+class ServedFunction:
+    """A function of this program."""
+
+    def __init__(self, function: ToolFunction) -> None:
+        self.name = function.name
+        self._function = function
 
     @property
-    def is_ours(self) -> bool:
-        """Whether this server must answer it: it was started, or answered without running."""
-        return self.is_started or self.answer is not None
+    def is_idempotent(self) -> bool:
+        return self._function.is_idempotent
+
+    def definition(self) -> dict[str, Any]:
+        return self._function.definition()
+
+    async def answer(self, offer: CallOffer, reporter: ProgressReporter) -> ToolAnswer:
+        with reporter.active():
+            return await self._function.run(offer.args)
 
 
-class TakenCalls:
-    """The calls that this server has taken, so that none is started twice."""
+class _Stream:
+    """One stream of offers."""
 
-    def __init__(self) -> None:
-        self._created = time.monotonic()
-        self._open: dict[str, TakenCall] = {}
-        self._finished: OrderedDict[str, None] = OrderedDict()
+    def __init__(self, listen: Callable[["_Stream"], Coroutine[Any, Any, None]]) -> None:
+        self.connected = asyncio.Event()
+        self.task = asyncio.create_task(listen(self), name="offers")
 
-    def take(self, offer: CallOffer) -> TakenCall | None:
-        """A new call; None for one that was taken before."""
-        known = self._open.get(offer.tool_call_id)
-        if known is not None:
-            known.newest_attempt = max(known.newest_attempt, offer.attempt)
-            known.offered_again.set()
-        if known is not None or offer.tool_call_id in self._finished:
-            return None
-        call = self._open[offer.tool_call_id] = TakenCall(offer)
-        return call
+    async def until(self, event: asyncio.Event) -> bool:
+        """Wait for the event. False: the stream ended before."""
+        waiting = asyncio.create_task(event.wait())
+        try:
+            await asyncio.wait((self.task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        return not self.task.done()
 
-    def finish(self, call: TakenCall) -> None:
-        """Remember only the id of an answered call, and only the newest ids."""
-        self._open.pop(call.id, None)
-        self._finished[call.id] = None
-        if len(self._finished) > REMEMBERED:
-            self._finished.popitem(last=False)
-
-    def drop(self, call: TakenCall) -> None:
-        """Forget a call that was never started and went to another server: it may come back."""
-        self._open.pop(call.id, None)
-
-    def may_predate_us(self, record: CallRecord, offer: CallOffer) -> bool:
-        """Whether the call was made before this server started; an unknown age counts as yes.
-
-        The call's age is by the gateway's clock and ours by this machine's, so the two need not agree.
-        """
-        made, offered = _parse_time(record.created_at), _parse_time(offer.ts)
-        if made is None or offered is None:
-            return True
-        return (offered - made).total_seconds() > time.monotonic() - self._created
+    async def close(self) -> None:
+        self.task.cancel()
+        await asyncio.wait((self.task,))
 
 
-class FunctionServer:
+class ToolServer:
     """One run of `serve`, from its first connection to its last answer."""
 
-    def __init__(
-        self, connection: GatewayConnection, functions: Mapping[str, ToolFunction], options: ServeOptions
-    ) -> None:
+    def __init__(self, connection: GatewayConnection, tools: Mapping[str, Served], options: ServeOptions) -> None:
         self._connection = connection
         self._calls = Calls(connection)
-        self._functions = functions
+        self._tools = tools
         self._options = options
-        self._definitions = [function.definition() for function in functions.values()] if options.declare else []
+        self._limit = min(MOST_OFFERED, options.concurrency)
         self._taken = TakenCalls()
         self._slots = asyncio.Semaphore(options.concurrency)
         self._tasks: dict[asyncio.Task[None], TakenCall] = {}
-        self._was_connected = False
+        self._was_connected = self._is_connected = False
+        self._changed, self._draining, self._noticed = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
-        """Serve until cancelled, or until the gateway refuses this server."""
+        """Serve until drained or cancelled, or until the gateway refuses this server."""
+        listening = asyncio.create_task(self._listen_forever(), name="tool server")
+        draining = asyncio.create_task(self._drain(), name="draining")
         try:
-            await self._listen_forever()
+            await asyncio.wait((listening, draining), return_when=asyncio.FIRST_COMPLETED)
+            if listening.done():
+                listening.result()
         finally:
+            for task in (listening, draining):
+                task.cancel()
+            await asyncio.wait((listening, draining))
             await self._shut_down()
+
+    def replace(self, tools: Mapping[str, Served]) -> None:
+        """Serve these from now on; calls that run go on."""
+        self._tools = tools
+        self._changed.set()
+
+    def drain(self) -> None:
+        """Take no more calls; `run` comes back when those that were taken are answered."""
+        self._limit = 0
+        self._noticed.clear()
+        self._changed.set()
+        self._draining.set()
+
+    @property
+    def running(self) -> int:
+        """How many calls it has."""
+        return len(self._tasks)
+
+    async def _drain(self) -> None:
+        await self._draining.wait()
+        with suppress(TimeoutError):
+            if not self._is_connected:
+                raise TimeoutError
+            async with asyncio.timeout(TOLD_WITHIN):
+                await self._noticed.wait()  # the gateway knows, so it offers nothing more
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
 
     async def _listen_forever(self) -> None:
         delays = RetryDelays(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
@@ -167,7 +176,7 @@ class FunctionServer:
             started = time.monotonic()
             try:
                 await self._declare()
-                await self._listen()
+                await self._follow_streams()
                 why = "The gateway ended it."
             except AWAY as fault:
                 if isinstance(fault, GatewayFault) and not self._was_connected:
@@ -180,30 +189,58 @@ class FunctionServer:
             await asyncio.sleep(pause)
 
     async def _declare(self) -> None:
+        self._changed.clear()
         if self._options.declare is not None:
             path = f"/api/v1/sources/{segment(self._options.declare)}/tools"
-            await self._connection.send(send_json("PUT", path, {"tools": self._definitions}, repeatable=True))
+            definitions = [tool.definition() for tool in self._tools.values()]
+            await self._connection.send(send_json("PUT", path, {"tools": definitions}, repeatable=True))
 
-    async def _listen(self) -> None:
+    async def _follow_streams(self) -> None:
+        """Listen. When the tools or the limit change, a new stream is there before the old one is left, so that the
+        gateway knows this server throughout. Comes back when a stream has ended.
+        """
+        stream = _Stream(self._listen)
+        try:
+            while await stream.until(self._changed):
+                await self._declare()
+                successor = _Stream(self._listen)
+                is_there = await successor.until(successor.connected)
+                await stream.close()
+                stream = successor
+                if is_there:
+                    self._noticed.set()
+            stream.task.result()
+        finally:
+            await stream.close()
+
+    async def _listen(self, stream: _Stream) -> None:
         params: dict[str, str | int | None] = {
-            "tools": ",".join(self._functions),
+            "tools": ",".join(self._tools),
             "client": self._options.client_id,
             # No more than can be started at once: a call that waits here could not go to another server.
-            "limit": min(MOST_OFFERED, self._options.concurrency),
+            "limit": self._limit,
         }
+        request = msgspec.structs.replace(get("/api/tools/stream", params), headers=_TAKES_CANCELS)
         async with (
-            self._connection.stream(get("/api/tools/stream", params)) as response,
+            self._connection.stream(request) as response,
             aclosing(read_events(response)) as events,
         ):
             async for event in events:
                 offer = self._connection.decode(event.data, CallOffer)
                 if offer.type == "connected":
-                    self._was_connected = True
-                    _log.info("Serving %s as %s.", ", ".join(self._functions), self._options.client_id)
-                    if self._options.on_connected is not None:
-                        self._options.on_connected()
+                    self._connected(stream)
                 elif offer.type == "tool.call":
                     self._take(offer)
+                elif offer.type == "tool.cancel":
+                    self._cancel(offer.tool_call_id)
+
+    def _connected(self, stream: _Stream) -> None:
+        stream.connected.set()
+        self._was_connected = True
+        if self._limit:
+            _log.info("Serving %s as %s.", ", ".join(self._tools), self._options.client_id)
+        if self._options.on_connected is not None:
+            self._options.on_connected()
 
     def _take(self, offer: CallOffer) -> None:
         """Start working on the call, unless it was taken before."""
@@ -212,6 +249,13 @@ class FunctionServer:
             task = asyncio.create_task(self._work(call), name=f"call {call.id}")
             self._tasks[task] = call
             task.add_done_callback(self._forget)
+
+    def _cancel(self, call_id: str) -> None:
+        """Nobody needs the call any more: stop it."""
+        for task, call in self._tasks.items():
+            if call.id == call_id and call.answer is None:
+                _log.info("Call %s was cancelled.", call_id)
+                task.cancel()
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         call = self._tasks.pop(task)
@@ -244,17 +288,16 @@ class FunctionServer:
     async def _run(self, call: TakenCall) -> ToolAnswer | None:
         """The function's answer, or why it was not run. None: another server has the call."""
         offer = call.offer
-        function = self._functions.get(offer.tool_name)
-        if function is None:
+        tool = self._tools.get(offer.tool_name)
+        if tool is None:
             return ToolAnswer(error=f"This tool server does not serve '{offer.tool_name}'.")
-        if await self._may_have_run(offer, function):
+        if await self._may_have_run(offer, tool):
             return ToolAnswer(error=INTERRUPTED)
-        if not function.is_idempotent and not await self._claim(call):
+        if not tool.is_idempotent and not await self._claim(call):
             return None
         call.is_started = True
         reporter = ProgressReporter(call.id, lambda progress: self._report(call, progress))
-        with reporter.active():
-            answer = await function.run(offer.args)
+        answer = await tool.answer(offer, reporter)
         await reporter.close()
         return answer
 
@@ -281,31 +324,35 @@ class FunctionServer:
                 return True
 
     async def _report(self, call: TakenCall, report: Progress) -> None:
-        await self._calls.progress(
-            call.id, report.progress, total=report.total, message=report.message, attempt=call.attempt
-        )
+        try:
+            await self._calls.progress(
+                call.id, report.progress, total=report.total, message=report.message, attempt=call.attempt
+            )
+        except (AlreadyResolved, Expired):
+            self._cancel(call.id)  # nobody has said so, or it was not heard
+            raise
 
-    async def _may_have_run(self, offer: CallOffer, function: ToolFunction) -> bool:
+    async def _may_have_run(self, offer: CallOffer, tool: Served) -> bool:
         """Whether an earlier server with the same id may have started a call that must not run twice."""
-        if offer.attempt <= 1 or function.is_idempotent:
+        if offer.attempt <= 1 or tool.is_idempotent:
             return False
         try:
             record = await self._calls.get(offer.tool_call_id)
         except JackfieldError as fault:
             _log.warning("The age of call %s is unknown. %s", offer.tool_call_id, fault.message)
             return True
-        return self._taken.may_predate_us(record, offer) and not await self._is_idempotent(function)
+        return self._taken.may_predate_us(record, offer) and not await self._is_idempotent(tool)
 
-    async def _is_idempotent(self, function: ToolFunction) -> bool:
-        """Whether the function, or the gateway's definition of the tool, says so."""
-        if function.is_idempotent or self._options.declare is not None:
-            return function.is_idempotent
+    async def _is_idempotent(self, tool: Served) -> bool:
+        """Whether the tool, or the gateway's definition of it, says so."""
+        if tool.is_idempotent or self._options.declare is not None:
+            return tool.is_idempotent
         try:
-            tool = await self._connection.fetch(get(f"/api/v1/tools/{segment(function.name)}"), ToolInfo)
+            info = await self._connection.fetch(get(f"/api/v1/tools/{segment(tool.name)}"), ToolInfo)
         except JackfieldError as fault:
-            _log.warning("The definition of tool %s is unknown. %s", function.name, fault.message)
+            _log.warning("The definition of tool %s is unknown. %s", tool.name, fault.message)
             return False
-        return bool(tool.metadata.idempotent)
+        return bool(info.metadata.idempotent)
 
     async def _deliver(self, call: TakenCall) -> None:
         """Send the answer until the gateway has accepted or rejected it."""
@@ -357,8 +404,8 @@ class FunctionServer:
     async def _answer_abandoned(self, call: TakenCall) -> None:
         """Answer an abandoned call as interrupted, unless the gateway may offer it to another server."""
         if call.answer is None:
-            function = self._functions.get(call.offer.tool_name)
-            if function is not None and await self._is_idempotent(function):
+            tool = self._tools.get(call.offer.tool_name)
+            if tool is not None and await self._is_idempotent(tool):
                 return
             call.answer = ToolAnswer(error=INTERRUPTED if call.is_started else NOT_BEGUN)
         try:
@@ -373,10 +420,3 @@ async def _sleep_until(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
     except TimeoutError:
         return
-
-
-def _parse_time(text: str | None) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text or "")
-    except ValueError:
-        return None

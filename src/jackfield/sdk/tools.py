@@ -16,7 +16,7 @@ from jackfield.protocol.functions import Servables, tool_functions
 from jackfield.protocol.records import ToolsChanged
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, given, read_events, segment, send_json
 from jackfield.sdk.errors import GatewayFault, outcome_of
-from jackfield.sdk.serving import FunctionServer, ServeOptions
+from jackfield.sdk.serving import ServedFunction, ServeOptions, ToolServer
 from jackfield.sdk.sources import DefinitionDiff
 from jackfield.sdk.types import CallAnswer, CallEvent, EffectiveTool, Refreshed, ScenarioState, ToolInfo
 
@@ -293,7 +293,8 @@ class Tools:
                 client_id=known_by, concurrency=concurrency, declare=declare, grace=grace, on_connected=on_connected
             )
             async with self._connection.dedicated() as connection:
-                await FunctionServer(connection, served, options).run()
+                tools = {name: ServedFunction(function) for name, function in served.items()}
+                await ToolServer(connection, tools, options).run()
 
 
 def tool_path(tool: str) -> str:

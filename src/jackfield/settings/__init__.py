@@ -9,12 +9,15 @@ from jackfield.settings.loading import (
     Project,
     Secrets,
     Settings,
+    ToolSource,
     find_config,
     listens_on_all,
     load_again,
     load_local,
     load_project,
     load_settings,
+    load_tool_source,
+    no_source,
 )
 from jackfield.settings.tools import (
     RESERVED_SOURCES,
@@ -38,6 +41,7 @@ __all__ = [
     "Settings",
     "ToolOverride",
     "ToolSettings",
+    "ToolSource",
     "changes_between",
     "check_connection",
     "find_config",
@@ -48,5 +52,7 @@ __all__ = [
     "load_local",
     "load_project",
     "load_settings",
+    "load_tool_source",
+    "no_source",
     "parse_tool",
 ]

@@ -336,6 +336,51 @@ def _local(path: Path | None, data: Path, env: Mapping[str, str]) -> LocalGatewa
     )
 
 
+class ToolSource(Struct, frozen=True, kw_only=True):
+    """One source of a config, for a program that needs nothing else of it."""
+
+    settings: SourceSettings | None
+    """None: the config was not asked for any."""
+    folder: Path
+    data: Path
+    path: Path | None
+    secrets: Secrets
+
+
+def load_tool_source(
+    config: str | Path | None = None,
+    *,
+    kind: str,
+    name: str | None,
+    environment: Mapping[str, str] | None = None,
+) -> ToolSource:
+    """The one source of this kind in a config, or the one of this name. Of the rest, variables may be unset."""
+    env = os.environ if environment is None else environment
+    path = find_config(config, environment=env)
+    folder, data = _folders(path, env)
+    secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
+    tables = _read(path).get("sources", {}) if path else {}
+    found = [one for one, table in tables.items() if isinstance(table, dict) and table.get("kind") == kind]
+    if name is not None and name not in found:
+        raise ConfigError(f"{path or 'The configuration'} has no source '{name}' of kind {kind}.{nearest(name, found)}")
+    if name is None and len(found) != 1:
+        several = f"several sources of kind {kind}: {', '.join(found)}. Name one with --source."
+        none = f"no source of kind {kind}. Add one, or name the files."
+        raise ConfigError(f"{path or 'The configuration'} has {several if found else none}")
+    chosen = name or found[0]
+    raw = _expand(tables[chosen], secrets, str(path), f"sources.{chosen}")
+    settings = parse_source(chosen, raw, path, folder=folder)
+    return ToolSource(settings=settings, folder=folder, data=data, path=path, secrets=secrets)
+
+
+def no_source(environment: Mapping[str, str] | None = None) -> ToolSource:
+    """The same where there is no config: this folder, and its data folder."""
+    env = os.environ if environment is None else environment
+    folder, data = _folders(None, env)
+    secrets = Secrets(env, _read_secrets(data / "secrets.toml"))
+    return ToolSource(settings=None, folder=folder, data=data, path=None, secrets=secrets)
+
+
 def load_project(
     config: str | Path | None = None, *, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> Project:
