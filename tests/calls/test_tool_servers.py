@@ -91,7 +91,7 @@ async def nothing_more_than(harness: PendingHarness, servers: list[ToolServer], 
 
 def drained(server: ToolServer) -> list[Offer]:
     found = [server.offers.get_nowait() for _ in range(server.offers.qsize())]
-    return [offer for offer in found if offer is not None]
+    return [offer for offer in found if isinstance(offer, Offer)]
 
 
 async def test_calls_that_waited_for_a_server_go_to_the_first_that_connects(harness: PendingHarness) -> None:

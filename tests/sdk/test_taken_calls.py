@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jackfield.sdk import CallRecord, serving
+from jackfield.sdk import CallRecord, offers
 from jackfield.sdk.offers import CallOffer, TakenCalls
 
 OFFERED = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -30,7 +30,7 @@ async def test_a_call_is_taken_once_and_the_second_offer_is_noticed() -> None:
 async def test_only_the_newest_answered_calls_are_remembered_and_every_open_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serving, "REMEMBERED", 2)
+    monkeypatch.setattr(offers, "REMEMBERED", 2)
     taken = TakenCalls()
     running = taken.take(offer("running"))
     for name in ("a", "b", "c"):

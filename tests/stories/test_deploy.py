@@ -14,6 +14,8 @@ import httpx2
 import yaml
 
 from jackfield import __version__
+from jackfield.cli.work import work
+from jackfield.gateway.metrics import METRICS
 from tests.harness.process import running_gateway
 from tests.requirement import requirement
 
@@ -128,3 +130,25 @@ def test_a_gateway_takes_the_config_and_the_secret_and_answers_the_probes(tmp_pa
         for host in (public, "jackfield"):
             answer = httpx2.get(f"{gateway.url}/api/v1/tools", headers={"host": host, "x-api-key": secret["admin-key"]})
             assert answer.status_code == 200, host
+
+
+@requirement("SCALE-work-deploy")
+def test_workers_are_confined_and_scale_by_metrics_that_exist() -> None:
+    workers = DEPLOY / "kubernetes/workers"
+    deployment = yaml.safe_load((workers / "work.yaml").read_text(encoding="utf-8"))
+    scaled = yaml.safe_load((workers / "keda.yaml").read_text(encoding="utf-8"))["spec"]
+    pod = deployment["spec"]["template"]["spec"]
+    (one,) = pod["containers"]
+    assert one["image"] == IMAGE
+    assert one["securityContext"] == container()["securityContext"]
+    assert pod["securityContext"] == manifests()["Deployment"]["spec"]["template"]["spec"]["securityContext"]
+    assert all("value" not in named for named in one["env"] if named["name"] == "JACKFIELD_KEY")
+    command, *words = one["args"]
+    options = work.read(command, words)
+    assert (command, options.name, options.concurrency) == ("work", "work", 16)
+    assert options.url == f"http://{manifests()['Service']['metadata']['name']}"
+    assert scaled["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    query = scaled["triggers"][0]["metadata"]["query"]
+    asked = set(re.findall(r"jackfield_\w+", query))
+    assert asked <= {metric.name for metric in METRICS}
+    assert set(re.findall(r'source="(\w+)"', query)) == {options.name}

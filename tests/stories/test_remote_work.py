@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +229,7 @@ def test_a_killed_worker_s_calls_run_at_most_once_unless_they_may_run_again(
         held: dict[str, Future[Any]] = {}
         for tool in ("hold", "hold_again"):
             held[tool] = calls.submit(execute, gateway, tool, name=tool)
-            eventually(lambda tool=tool: starts(gateway, tool))
+            eventually(partial(starts, gateway, tool))
         first.process.kill()
         first.process.wait(30)
         running.enter_context(worker(gateway, tmp_path / "b", key))

@@ -119,7 +119,7 @@ STREAMS = Metric("jackfield_streams_open", "gauge", "Streams that are open: sse,
 STARTS = Metric(
     "jackfield_gateway_worker_starts_total",
     "counter",
-    "Processes that a gateway worker has had, of several that share a port: more than one if it was replaced.",
+    "Processes that were started for this gateway worker: more than 1 if it was replaced.",
 )
 
 FOR_ALL = (INFO, CALLS, CALL_DURATION, SOURCE_UP, SOURCE_TOOLS)
@@ -197,7 +197,6 @@ class MetricsApi:
     async def _with_others(self, lines: list[str], request: Request, siblings: Siblings) -> list[str]:
         """Behind one port any process answers for all of them: each has its own number as the label `worker`."""
         place = siblings.place
-        lines += [*STARTS.described(), STARTS.sample(place.starts)]
         lines = labelled(lines, "worker", str(place.number), besides=OF_THE_STORE)
         if request.scope.get(HANDED_OVER):
             return lines
@@ -218,6 +217,8 @@ class MetricsApi:
             *token_lines(self._tokens),
             *await _in_turns(http_lines(self._http)),
             *outbox_lines(depths or {}),
+            *STARTS.described(),
+            STARTS.sample(1 if self._siblings is None else self._siblings.place.starts),
         ]
 
     async def _waiting(self) -> list[Waiting]:

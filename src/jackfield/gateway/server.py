@@ -29,7 +29,7 @@ from jackfield.gateway.handed import DECLARED_DEAD, HandedConnections, Place
 from jackfield.gateway.logs import set_up_logging
 from jackfield.gateway.processes import Ended, GatewayProcesses
 from jackfield.gateway.routes import all_routes, all_sockets
-from jackfield.gateway.siblings import News, SiblingDoor, Siblings
+from jackfield.gateway.siblings import News, SiblingApp, Siblings
 from jackfield.http.app import App
 from jackfield.http.cors import Cors
 from jackfield.http.counters import HttpCounters
@@ -274,14 +274,14 @@ async def _serve_place(settings: Settings, place: Place) -> int:
         await _leave_the_stubborn()
 
 
-async def _serve_one(settings: Settings, door: socket.socket | Place) -> Gateway:
+async def _serve_one(settings: Settings, at: socket.socket | Place) -> Gateway:
     """Run one gateway to its end. It listens, or has connections handed to it."""
     gateway = Gateway(settings)
     noted = ExitStack()
-    server = _Server(gateway, noted, door if isinstance(door, Place) else None)
+    server = _Server(gateway, noted, at if isinstance(at, Place) else None)
     watching = asyncio.create_task(_stop_when_dead(gateway, server))
     try:
-        await server.serve(sockets=[] if isinstance(door, Place) else [door])
+        await server.serve(sockets=[] if isinstance(at, Place) else [at])
         return gateway
     finally:
         watching.cancel()
@@ -357,7 +357,7 @@ class _Server(uvicorn.Server):
     async def _join(self, place: Place, siblings: Siblings) -> HandedConnections:
         """Take connections from the parent, and requests from the other processes."""
         loop = asyncio.get_running_loop()
-        behind = _config(SiblingDoor(self._app, hear=self._hear), self._gateway.settings.server, is_behind_us=True)
+        behind = _config(SiblingApp(self._app, hear=self._hear), self._gateway.settings.server, is_behind_us=True)
         behind.load()
 
         def protocol(config: uvicorn.Config) -> asyncio.Protocol:
@@ -368,8 +368,7 @@ class _Server(uvicorn.Server):
         def stop() -> None:
             self.should_exit = True
 
-        door = await loop.create_unix_server(partial(protocol, behind), siblings.own_socket)
-        self.servers.append(door)
+        self.servers.append(await loop.create_unix_server(partial(protocol, behind), siblings.own_socket))
         self._gateway.call_events.on_passing(lambda event: siblings.tell(News(event=event)))
         handed = HandedConnections(
             place,

@@ -62,7 +62,7 @@ class Siblings:
         self._own_id = own_id
         self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}
         self._untold: dict[str, deque[bytes]] = {}
-        self._telling: dict[str, asyncio.Task[None]] = {}
+        self._sending: dict[str, asyncio.Task[None]] = {}
 
     @property
     def own_socket(self) -> Path:
@@ -165,8 +165,8 @@ class Siblings:
         encoded = msgspec.json.encode(news)
         for gateway_id in self.others:
             self._untold.setdefault(gateway_id, deque(maxlen=MOST_UNTOLD)).append(encoded)
-            if gateway_id not in self._telling:
-                self._telling[gateway_id] = asyncio.create_task(self._tell(gateway_id))
+            if gateway_id not in self._sending:
+                self._sending[gateway_id] = asyncio.create_task(self._tell(gateway_id))
 
     async def _tell(self, gateway_id: str) -> None:
         while untold := self._untold.pop(gateway_id, None):
@@ -179,10 +179,10 @@ class Siblings:
                 await self._forget(gateway_id)
             except (TimeoutError, httpx2.TransportError) as fault:
                 log.debug("a gateway worker was not told something: %r", fault)
-        del self._telling[gateway_id]
+        del self._sending[gateway_id]
 
     async def close(self) -> None:
-        for task in tuple(self._telling.values()):
+        for task in tuple(self._sending.values()):
             task.cancel()
         for transport in self._transports.values():
             await transport.aclose()
@@ -204,7 +204,7 @@ class Siblings:
             await transport.aclose()
 
 
-class SiblingDoor:
+class SiblingApp:
     """The app as the other processes reach it."""
 
     def __init__(self, app: ASGIApp, *, hear: Callable[[News], None]) -> None:
