@@ -9,6 +9,7 @@ Above: the handler that streams offers. Below: the store, whose bus says which t
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -25,6 +26,8 @@ from jackfield.store import Store
 log = logging.getLogger("jackfield.calls")
 
 _WITHOUT_ANSWER = (CallStatus.CANCELLED, CallStatus.EXPIRED, CallStatus.REJECTED)
+SERVED_SECONDS = 10.0
+"""How long what another process says it serves is believed."""
 DEFAULT_LIMIT = 100
 """Unanswered calls that one server has at most, unless it asks for another number."""
 
@@ -120,6 +123,8 @@ class ToolServers:
         self._catalog = catalog
         self._gateway_id = gateway_id
         self._servers: dict[str, ToolServer] = {}
+        self._elsewhere: dict[str, tuple[frozenset[str], float]] = {}
+        """What is served at other processes of this port, and when they said so."""
         self._gone: set[str] = set()
         """Servers that left while the store could not be told."""
 
@@ -155,8 +160,21 @@ class ToolServers:
                 await self._note_gone(server.id)
 
     def serve_any(self, tools: set[str]) -> bool:
-        """Whether a server is connected that offers one of these, by their public names."""
-        return any(not tools.isdisjoint(self._spellings(server)) for server in self._servers.values())
+        """Whether a server is connected that offers one of these, by their public names; here, or at another process of
+        this port.
+        """
+        fresh = time.monotonic() - SERVED_SECONDS
+        elsewhere = [names for names, at in self._elsewhere.values() if at > fresh]
+        return any(not tools.isdisjoint(names) for names in (self.served, *elsewhere))
+
+    @property
+    def served(self) -> frozenset[str]:
+        """The tools that servers connected here offer, by their public names."""
+        return frozenset(name for server in self._servers.values() for name in self._spellings(server))
+
+    def note_elsewhere(self, gateway_id: str, tools: frozenset[str]) -> None:
+        """Another process of this port says what is served there. It has to say so again and again."""
+        self._elsewhere[gateway_id] = (tools, time.monotonic())
 
     def settled(self, call_id: str, status: CallStatus) -> None:
         """A call is over, here or at another gateway: the server that has it need not go on if nobody answered it."""

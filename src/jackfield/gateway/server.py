@@ -25,6 +25,7 @@ from starlette.types import ASGIApp
 from jackfield.errors import ConfigError
 from jackfield.gateway.banner import banner
 from jackfield.gateway.gateway import Gateway
+from jackfield.gateway.gathering import Gathering
 from jackfield.gateway.handed import DECLARED_DEAD, HandedConnections, Place
 from jackfield.gateway.logs import set_up_logging
 from jackfield.gateway.processes import Ended, GatewayProcesses
@@ -51,6 +52,7 @@ log = logging.getLogger(__name__)
 
 NOTE = "gateway.json"
 BACKLOG = 2048
+SERVED_SAID_EVERY = 2.0
 CALLS_END_WITHIN = 5.0
 CONNECTIONS_END_WITHIN = 6
 WORK_ENDS_WITHIN = 1.0
@@ -333,10 +335,13 @@ class _Server(uvicorn.Server):
         self._noted = noted
         self._place = place
         self._handed: HandedConnections | None = None
+        self._saying: asyncio.Task[None] | None = None
         self._streams = Streams()
         self._siblings = None if place is None else Siblings(place, gateway.id)
         self._app: ASGIApp = build_app(gateway, streams=self._streams, siblings=self._siblings)
-        app = self._app if self._siblings is None else HandingOver(self._app, self._siblings)
+        app: ASGIApp = self._app
+        if self._siblings is not None:
+            app = HandingOver(Gathering(app, self._siblings), self._siblings)
         super().__init__(_config(app, gateway.settings.server))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -377,6 +382,7 @@ class _Server(uvicorn.Server):
             on_orphaned=stop,
         )
         handed.open()
+        self._saying = asyncio.create_task(self._say_what_is_served(siblings), name="what is served")
         return handed
 
     def _hear(self, news: News) -> None:
@@ -385,6 +391,13 @@ class _Server(uvicorn.Server):
             self._gateway.call_events.pass_on(news.event)
         if news.reload is not None:
             self._gateway.reloader.request(news.reload)
+        if news.serves is not None:
+            self._gateway.servers.note_elsewhere(*news.serves)
+
+    async def _say_what_is_served(self, siblings: Siblings) -> None:
+        while True:
+            await asyncio.sleep(SERVED_SAID_EVERY)
+            siblings.tell(News(serves=(self._gateway.id, self._gateway.servers.served)))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Callers of sessions are told, and streams end; calls that run get their grace, so that whoever waits for one
@@ -392,6 +405,8 @@ class _Server(uvicorn.Server):
         """
         if self._handed is not None:
             await self._handed.close()
+        if self._saying is not None:
+            self._saying.cancel()
         if self._siblings is not None:
             self._siblings.own_socket.unlink(missing_ok=True)
             await self._siblings.close()

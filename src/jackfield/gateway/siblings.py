@@ -44,6 +44,8 @@ class News(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened to a call and is in no row."""
     reload: str | None = None
     """Why the config is to be read anew."""
+    serves: tuple[str, frozenset[str]] | None = None
+    """A gateway, and the tools that tool servers connected to it offer."""
 
 
 class Client(Struct, frozen=True):

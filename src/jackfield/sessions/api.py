@@ -112,6 +112,8 @@ class SessionApi:
     async def open_session(self, request: Request) -> Response:
         """Open a session, and tell its agent the first message if there is one."""
         body = await _open.read(request)
+        if body.session_id is not None and request.has_neighbours:
+            request.hand_over(await self._sessions.home_of(body.session_id))
         opened = await opened_session(
             self._sessions,
             request.principal,
