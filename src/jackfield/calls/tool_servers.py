@@ -184,11 +184,10 @@ class ToolServers:
                     server.offers.put_nowait(Cancelled(call_id))
 
     async def unoffered(self) -> dict[tuple[str, str], call_tx.Unoffered]:
-        """Calls that no server has, by tool and source, at any gateway; every external tool is there."""
+        """Calls that no server has, at any gateway, by tool and source; only those tools that have any."""
         sources = {entry.name: entry.tool.source for entry in self._catalog.external_tools()}
         found = await self._store.read(partial(call_tx.count_unoffered, sorted(sources)))
-        none = call_tx.Unoffered(calls=0, oldest_ms=0)
-        return {(tool, source): found.get(tool, none) for tool, source in sorted(sources.items())}
+        return {(tool, sources[tool]): calls for tool, calls in sorted(found.items())}
 
     async def capacity(self) -> dict[str, Capacity]:
         """By source. A server that serves several counts for each of them."""

@@ -8,6 +8,7 @@ Above: `pool.py`. Below: the supervisor runs uv.
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import json
 import logging
@@ -29,6 +30,7 @@ from jackfield.workers.supervisor import Supervisor
 logger = logging.getLogger("jackfield.workers")
 
 KEPT_LINES = 12
+LOOK_AGAIN_SECONDS = 0.1
 """How many of uv's last lines an error message has."""
 UNUSED_DAYS = 30
 _MARK = "ready.json"
@@ -127,6 +129,12 @@ class Environments:
         found = await asyncio.to_thread(_existing, folder, script)
         if found is not None:
             return found
+        folder.mkdir(parents=True, exist_ok=True)
+        async with _alone(folder / f"{script.name}.lock"):
+            found = await asyncio.to_thread(_existing, folder, script)
+            return found or await self._install(folder, script, within=within, on_line=on_line)
+
+    async def _install(self, folder: Path, script: ToolScript, *, within: float, on_line: OnLine) -> Environment:
         file = await asyncio.to_thread(_written, folder, script)
         logger.info("installing what %s depends on", script.name)
         began = time.monotonic()
@@ -215,6 +223,26 @@ class Environments:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextlib.asynccontextmanager
+async def _alone(file: Path) -> AsyncIterator[None]:
+    """Other processes that share the data folder, such as those of `serve --workers`, wait until this is over."""
+    locked = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        while not _is_locked(locked):  # noqa: ASYNC110 - another process lets go of it
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        yield
+    finally:
+        os.close(locked)
+
+
+def _is_locked(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class _Unsuccessful(Exception):
     """uv failed; the message is its last lines."""
 
@@ -290,7 +318,6 @@ def _existing(folder: Path, script: ToolScript) -> Environment | None:
 
 
 def _written(folder: Path, script: ToolScript) -> str:
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{script.name}.py"
     aside = folder / f".{script.name}.{os.getpid()}"
     aside.write_text(script.text)
