@@ -26,7 +26,7 @@ class Gathering:
             await self._app(scope, receive, send)
             return
         own = _Held()
-        await self._app(scope, receive, own.take)
+        await self._app({**scope, "extensions": {}}, receive, own.take)  # no response as one message
         if own.start["status"] == 200:  # noqa: PLR2004 - HTTP
             others = await self._siblings.ask(scope["path"], scope["headers"])
             pages = [msgspec.json.decode(page, type=dict[str, list[Raw]]) for page in (own.body, *others)]

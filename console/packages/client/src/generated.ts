@@ -279,7 +279,10 @@ export interface CallEvent {
 /** What a call uses. */
 export type CallKind = "prompt" | "resource" | "tool";
 
-/** An event of a tool server's stream: `connected`, or a call to answer (`tool.call`). */
+/**
+ * An event of a tool server's stream: `connected`, a call to answer (`tool.call`), or one that was cancelled
+ * (`tool.cancel`).
+ */
 export interface CallOffer {
   type: string;
   toolCallId?: string;
@@ -2290,7 +2293,7 @@ export interface ToolStreamQuery {
   tools?: string | null;
   /** Its stable id, so that it is known when it returns */
   client?: string | null;
-  /** Unanswered calls that it has at most */
+  /** Unanswered calls that it has at most; 0: it finishes those that it has */
   limit?: number;
 }
 
