@@ -24,6 +24,7 @@ CONFIG = """\
 [sources.local]
 kind = "files"
 path = "tools/*.py"
+tools.who.metadata = { idempotent = true }
 
 [[tools]]
 name = "ask"

@@ -47,6 +47,7 @@ from jackfield.mcp.tasks import Tasks
 from jackfield.responses.run import Responder
 from jackfield.responses.service import ResponseService
 from jackfield.settings import ServerSettings, Settings, load_again
+from jackfield.store import gateways as gateway_tx
 
 log = logging.getLogger(__name__)
 
@@ -350,6 +351,11 @@ class _Server(uvicorn.Server):
         if self._place is not None and self._siblings is not None:
             self._handed = await self._join(self._place, self._siblings)
         await self._gateway.start()
+        if self._siblings is not None:
+            # Sooner than when their leases end: who is known to be dead need not be waited for.
+            for killed in self._siblings.take_killed():
+                await self._gateway.store.write(partial(gateway_tx.leave, killed))
+                log.info("what gateway %s left is taken over", killed)
         if self._place is None:
             # Not before: a gateway that is refused its database must leave the note of the one that has it.
             self._noted.enter_context(_running_note(self._gateway.settings))

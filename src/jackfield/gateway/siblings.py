@@ -7,6 +7,7 @@ Above: `server.py`. Below: httpx2, and the app of each process.
 
 import asyncio
 import logging
+import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -77,6 +78,19 @@ class Siblings:
     def has(self, gateway_id: str) -> bool:
         """Whether it is one of them, and lives as far as is known."""
         return gateway_id != self._own_id and (self._folder / gateway_id).exists()
+
+    def take_killed(self) -> list[str]:
+        """Those that were killed, each named to one who asks only: nobody listens at their sockets any more."""
+        killed: list[str] = []
+        for gateway_id in self.others:
+            with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+                probe.setblocking(False)  # noqa: FBT003 - the socket's own interface
+                try:
+                    probe.connect(str(self._folder / gateway_id))
+                except ConnectionRefusedError:
+                    (self._folder / gateway_id).unlink()
+                    killed.append(gateway_id)
+        return killed
 
     async def hand_over(self, gateway_id: str, scope: Scope, receive: Receive, send: Send) -> bool:
         """Have it respond. False: it is gone, and nothing has been sent or received."""
@@ -198,9 +212,7 @@ class Siblings:
         return transport
 
     async def _forget(self, gateway_id: str) -> None:
-        """It was killed: nobody listens at its socket any more."""
-        with suppress(OSError):
-            (self._folder / gateway_id).unlink()
+        """It was killed. Its socket stays until it is known to be dead in the database, too."""
         transport = self._transports.pop(gateway_id, None)
         if transport is not None:
             await transport.aclose()
