@@ -17,13 +17,16 @@ from jackfield.sources.supervisor import SourceState
 _SAMPLES = {"string": "hello", "number": 1, "integer": 1, "boolean": True, "array": [], "object": {}}
 
 
-def banner(gateway: Gateway) -> str:
-    """The lines to print, with a fresh login link in them."""
+def banner(gateway: Gateway, *, workers: int = 1) -> str:
+    """The lines to print, with a fresh login link in them. `workers`: how many processes share the port."""
     settings, keyring = gateway.settings, gateway.keyring
+    home = f"{gateway.id}." if workers > 1 else ""  # says which of them knows the code
+    code = f"{home}{keyring.new_code(keyring.host)}"
+    processes = f" and {counted(workers, 'worker')}" if workers > 1 else ""
     entries = gateway.catalog.view(keyring.host.principal).entries
     lines = [
-        f"Jackfield is up at {settings.url} with {counted(len(entries), 'tool')}.",
-        f"  open  {settings.url}/#code={gateway.id}.{keyring.new_code(keyring.host)}",
+        f"Jackfield is up at {settings.url} with {counted(len(entries), 'tool')}{processes}.",
+        f"  open  {settings.url}/#code={code}",
         f"  key   {keyring.key_file or 'as configured'}",
     ]
     if listens_on_all(settings.server) and not settings.server.public_url:

@@ -360,7 +360,7 @@ class _Server(uvicorn.Server):
             # Not before: a gateway that is refused its database must leave the note of the one that has it.
             self._noted.enter_context(_running_note(self._gateway.settings))
         if self._place is None or self._place.announces:
-            sys.stderr.write(banner(self._gateway))
+            sys.stderr.write(banner(self._gateway, workers=1 if self._place is None else self._place.count))
             sys.stderr.flush()
         if self._handed is not None:
             self._handed.say_ready()
