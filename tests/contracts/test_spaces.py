@@ -47,6 +47,16 @@ async def test_a_space_is_made_found_changed_and_forgotten(store: Store) -> None
     assert await store.read(space_tx.list_spaces) == [own]
 
 
+async def test_what_was_said_last_in_each_space_is_found_by_its_id(store: Store) -> None:
+    for space in ("empty", "lobby"):
+        await store.write(partial(space_tx.create_space, space, name=space))
+    for words in ("first", "x" * 400):
+        await store.write(partial(space_tx.post_message, "lobby", sender=HUSAM, content=words))
+    latest = await store.read(partial(space_tx.latest_of_spaces, ["lobby", "empty"]))
+    assert (latest["empty"].members, latest["empty"].created_at) == (0, None)
+    assert (latest["lobby"].sender_name, latest["lobby"].content, latest["lobby"].tool) == (HUSAM.name, "x" * 300, None)
+
+
 async def test_an_id_is_given_once_and_what_must_be_there_stays_as_it_is(store: Store) -> None:
     made = await store.write(partial(space_tx.create_space, "lobby", name="Lobby"))
     with pytest.raises(Conflict, match="There is a space 'lobby' already"):
