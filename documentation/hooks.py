@@ -21,6 +21,7 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "CODE_OF_CONDUCT.md": "project/code-of-conduct.md",
+    "examples/README.md": "examples/index.md",
     **{
         f"examples/{path.parent.name}/README.md": f"examples/{path.parent.name}.md"
         for path in sorted((ROOT / "examples").glob("*/README.md"))

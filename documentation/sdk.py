@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 
@@ -14,6 +14,21 @@ from jackfield.errors import JackfieldError
 from jackfield.sdk import Client, Session
 
 _MODULES = re.compile(r"\b(?:jackfield|collections|typing|contextlib|types)\.(?:\w+\.)*")
+_RETRIES = """\
+A request is sent again after a lost connection, `retries` times, with growing pauses, if it may arrive twice: a GET, a
+message of a space, a call with an `idempotency_key`. Such a key names one call for 24 hours, so the call is made once,
+however often the request arrives, and a retry gets its result:
+
+```text
+client.tools.call("book", room="attic", idempotency_key=str(uuid4()))
+```
+
+Without a key, a call whose response is lost raises `GatewayUnreachable`, and `client.calls.list` shows whether it was
+made. 429 and 503 are retried with `retry_after=SECONDS`, when the gateway asks for no longer a pause than that.
+`timeout` limits every request but calls and streams; a call has its own, which raises `NoAnswer` and leaves the call
+running.
+`client.calls.wait`, streams, `serve` and sessions outlive a restart of the gateway.
+"""
 _PARAGRAPH = re.compile(r"\n\s*\n")
 
 
@@ -27,6 +42,8 @@ def sdk_page() -> str:
         "## Client",
         _documented(Client),
         _code(f"Client{_signature(Client.__init__)}"),
+        "### Retries and timeouts",
+        _RETRIES,
         *_methods("client", Client),
         *(
             part
@@ -38,6 +55,10 @@ def sdk_page() -> str:
         *_methods("session", Session),
         "## Functions",
         *_functions(),
+        "## Statuses",
+        "Type checkers know the statuses of records by these names. At run time they are text, so that a newer gateway "
+        "may have more.",
+        *(f"### {name}\n\n{_choices(getattr(sdk, name))}" for name in ("CallStatusName", "RunStatusName")),
         "## Records",
         "What the methods return. Fields that a newer gateway adds are ignored; fields that an older one lacks have "
         "their default.",
@@ -75,6 +96,10 @@ def own_errors() -> list[type[JackfieldError]]:
         for one in exported
         if inspect.isclass(one) and issubclass(one, JackfieldError) and one.__module__.startswith("jackfield.sdk")
     ]
+
+
+def _choices(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in get_args(names) if name)
 
 
 def _methods(prefix: str, kind: type[Any]) -> Iterator[str]:

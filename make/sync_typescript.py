@@ -25,7 +25,7 @@ from documentation.http import document  # noqa: E402
 from jackfield.model.call import FAILURES  # noqa: E402
 from jackfield.protocol.records import ToolsChanged  # noqa: E402
 from jackfield.sdk import CallEvent, RunEvent, SpaceEvent  # noqa: E402
-from jackfield.sdk.serving import CallOffer  # noqa: E402
+from jackfield.sdk.offers import CallOffer  # noqa: E402
 
 TARGET = ROOT / "console/packages/client/src/generated.ts"
 HEADER = """\

@@ -19,6 +19,7 @@ from conformance.suite import SuiteError
 SECONDS = 180
 """For one run of one program."""
 PROGRAMS = Path(__file__).with_name("programs")
+EXAMPLES = Path(__file__).parents[2] / "examples"
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
     "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -149,23 +150,24 @@ def _calls_at_once(body: Json) -> int:
 
 
 def _codex_config(scene: Scene, talk: str) -> str:
-    return f"""\
-model = "{talk}"
-model_provider = "jackfield"
-model_reasoning_summary = "auto"
+    """The example's, for this gateway and model; nothing is hidden by a second try."""
+    changes = {
+        "http://127.0.0.1:8420": scene.url,
+        'model = "default"': f'model = "{talk}"\nmodel_reasoning_summary = "auto"',
+        'wire_api = "responses"': 'wire_api = "responses"\nrequest_max_retries = 0\nstream_max_retries = 0',
+    }
+    text = (EXAMPLES / "clients/codex/config.toml").read_text(encoding="utf-8")
+    for written, wanted in changes.items():
+        assert written in text, written
+        text = text.replace(written, wanted)
+    return text
 
-[model_providers.jackfield]
-name = "Jackfield"
-base_url = "{scene.url}/v1"
-env_key = "JACKFIELD_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
 
-[mcp_servers.gate]
-url = "{scene.url}/mcp"
-bearer_token_env_var = "JACKFIELD_KEY"
-"""
+def _langchain_example(case: Case, scene: Scene) -> Checks:
+    """The example as it is: its model is the Responses API, its tools are those of `/mcp`."""
+    assert isinstance(case.what, PythonSet)
+    said = run_program(case, scene, [str(case.what.python), str(EXAMPLES / "frameworks/langchain_example.py")])
+    return {"our /mcp as its server": "Lisbon: 20" in said and "Porto: 20" in said, "answers": "All done." in said}
 
 
 def _opencode(case: Case, scene: Scene) -> Checks:
@@ -260,6 +262,14 @@ CASES = (
         name="langchain",
         what=PythonSet(name="langchain", packages=("langchain-openai==1.7.3",)),
         run=script("langchain_run.py"),
+    ),
+    Case(
+        name="langchain-example",
+        what=PythonSet(
+            name="langchain-example",
+            packages=("langchain==1.4.7", "langchain-mcp-adapters==0.3.2", "langchain-openai==1.7.3"),
+        ),
+        run=_langchain_example,
     ),
     Case(
         name="openai-agents",

@@ -6,12 +6,12 @@ import pytest
 from jackfield.cli.calls import next_step
 from jackfield.cli.output import duration
 from jackfield.cli.pending import event_line, next_steps, pending_lines
-from jackfield.sdk import CallEvent, CallRecord, LoginInfo
+from jackfield.sdk import CallEvent, CallRecord, CallStatusName, LoginInfo
 
 NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
 
 
-def call(number: int, status: str) -> CallRecord:
+def call(number: int, status: CallStatusName) -> CallRecord:
     return CallRecord(
         id=f"call_{number}",
         tool="transfer",

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from jackfield import errors
-from jackfield.sdk import CallAnswer, CallError
+from jackfield.sdk import CallAnswer, CallError, CallStatusName
 from jackfield.sdk.errors import BY_CODE, CallPending, GatewayFault, ToolFailed, outcome_of, refusal
 from tests.requirement import requirement
 
@@ -120,7 +120,7 @@ def test_a_call_that_ended_without_an_error_of_its_own_fails_with_its_status() -
 
 
 @pytest.mark.parametrize("status", ["running", "waiting", "pending", "pending_approval"])
-def test_a_call_without_an_outcome_raises_pending_with_its_id_and_status(status: str) -> None:
+def test_a_call_without_an_outcome_raises_pending_with_its_id_and_status(status: CallStatusName) -> None:
     with pytest.raises(CallPending, match="call_1") as raised:
         outcome_of("t", CallAnswer(call_id="call_1", status=status, result={"status": status}))
     assert (raised.value.call_id, raised.value.status) == ("call_1", status)

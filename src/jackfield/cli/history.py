@@ -238,7 +238,7 @@ async def cancel(options: Namespace) -> int:
         told = [{"code": error.code, "message": error.message} for error in errors]
         print_json({"calls": calls, "runs": runs, "errors": told})
     else:
-        ended = [(call.status, f"{escape(call.tool)} {call.id}") for call in calls]
+        ended: list[tuple[str, str]] = [(call.status, f"{escape(call.tool)} {call.id}") for call in calls]
         ended += [(run.status, run.id) for run in runs]
         for status, name in ended:
             print(f"{style('Cancelled', 'yellow')}: {name}." if status == "cancelled" else f"{name} is {status}.")

@@ -253,7 +253,7 @@ class Provider:
         running = self._running.get(parts[0])
         if running is None:
             raise CallNotFound(f"There is no call '{parts[0][:100]}' that runs here.", param="id")
-        running.cancel()
+        running.get_loop().call_soon_threadsafe(running.cancel)  # a WSGI server has a loop for each request
         body = msgspec.json.encode({"call": {"id": parts[0], "status": "cancelled"}})
         return Reply(status=200, headers=_JSON, body=body)
 

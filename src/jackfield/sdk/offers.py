@@ -6,13 +6,12 @@ Above: `serving.py`. Below: the answer of a function.
 import asyncio
 import time
 from collections import OrderedDict
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
 from jackfield.protocol.functions import ToolAnswer
-from jackfield.sdk.types import CallRecord
+from jackfield.sdk.types import CallRecord, time_of
 
 REMEMBERED = 10_000
 """Answered calls that are remembered. The gateway has their answers and does not offer them again."""
@@ -96,14 +95,7 @@ class TakenCalls:
 
         The call's age is by the gateway's clock and ours by this machine's, so the two need not agree.
         """
-        made, offered = _parse_time(record.created_at), _parse_time(offer.ts)
+        made, offered = record.created, time_of(offer.ts)
         if made is None or offered is None:
             return True
         return (offered - made).total_seconds() > time.monotonic() - self._created
-
-
-def _parse_time(text: str | None) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text or "")
-    except ValueError:
-        return None

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -9,7 +10,7 @@ from msgspec import Struct, field
 from jackfield.model.call import CallError
 from jackfield.sdk.agents import InboxEvent
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, segment
-from jackfield.sdk.types import CallRecord
+from jackfield.sdk.types import AnyCallStatus, AnyRunStatus, CallRecord, time_of
 
 RunKind = Literal["cycle", "response", "program", "session"]
 
@@ -74,7 +75,7 @@ class WaitsFor(Struct, frozen=True, kw_only=True, rename="camel"):
 
     call_id: str
     tool: str
-    status: str
+    status: AnyCallStatus
     since: str | None = None
     expires_at: str | None = None
 
@@ -100,7 +101,7 @@ class RunInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     kind: str = ""
     agent_entity_id: str | None = None
     principal: str | None = None
-    status: str = ""
+    status: AnyRunStatus = ""
     cycle_number: int | None = None
     summary: str | None = None
     reason: str | None = None
@@ -133,7 +134,18 @@ class RunInfo(Struct, frozen=True, kw_only=True, rename="camel"):
     """Those of no step."""
 
     @property
+    def created(self) -> datetime | None:
+        """`created_at` as a time with its zone."""
+        return time_of(self.created_at)
+
+    @property
+    def finished(self) -> datetime | None:
+        """`finished_at` as a time with its zone."""
+        return time_of(self.finished_at)
+
+    @property
     def is_over(self) -> bool:
+        """Whether it has come to its end."""
         return self.status not in ("queued", "running", "parked")
 
     @property

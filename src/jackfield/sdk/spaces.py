@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jackfield.sdk.connection import ApiRequest, GatewayConnection, get, given, segment, send_json
+from jackfield.sdk.types import time_of
 
 _STREAM_ENDS = frozenset({"space.message", "space.message.failed", "tool.done", "tool.error"})
 
@@ -61,6 +63,11 @@ class SpaceMessage(Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: dict[str, Any] = {}
     run_id: str | None = None
     created_at: str | None = None
+
+    @property
+    def created(self) -> datetime | None:
+        """`created_at` as a time with its zone."""
+        return time_of(self.created_at)
 
     @property
     def call(self) -> dict[str, Any] | None:

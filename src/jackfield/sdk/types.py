@@ -1,20 +1,54 @@
 """Records of tools, calls and the gateway's state, as the API returns them.
 
 Unknown fields are ignored and fields that an older gateway does not send have a default, so that the SDK and the
-gateway may differ in version. Enumerations that may grow (a status, a cost estimate) are strings for the same reason.
+gateway may differ in version. Enumerations that may grow (a status, a cost estimate) are strings for the same reason;
+type checkers are told the statuses of today. Times are ISO 8601, UTC, as they were sent; those of the records that
+programs compute with are also there as `datetime`.
 """
 
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from jackfield.model.call import CallError
 from jackfield.protocol.records import LogNote, Progress
 
+CallStatusName = Literal[
+    "running",
+    "waiting",
+    "pending",
+    "pending_approval",
+    "pending_login",
+    "completed",
+    "failed",
+    "rejected",
+    "expired",
+    "cancelled",
+    "refused",
+]
+"""The statuses of a call."""
+RunStatusName = Literal[
+    "queued", "running", "parked", "completed", "incomplete", "failed", "cancelled", "interrupted", ""
+]
+"""The statuses of a run; empty for the bare calls of a run id."""
+if TYPE_CHECKING:
+    AnyCallStatus = CallStatusName
+    AnyRunStatus = RunStatusName
+else:
+    AnyCallStatus = AnyRunStatus = str  # a newer gateway may have more
 UNSETTLED = frozenset({"running", "waiting", "pending", "pending_approval", "pending_login"})
 """Statuses of a call without an outcome; every other one is final."""
 FOR_OTHERS = ("pending_approval", "pending_login", "pending", "waiting")
 """Statuses of a call that waits for an approval, a login or an answer from outside."""
+
+
+def time_of(text: str | None) -> datetime | None:
+    """A time of a record, with its zone. None: there is none, or it is not one."""
+    try:
+        return datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
 
 
 class ToolMetadata(Struct, frozen=True, kw_only=True):
@@ -97,7 +131,7 @@ class CallAnswer(Struct, frozen=True, kw_only=True):
     success: bool = False
     call_id: str
     run_id: str | None = None
-    status: str
+    status: AnyCallStatus
     result: Any = None
     error: CallError | None = None
     execution_time_ms: float | None = None
@@ -147,7 +181,7 @@ class CallRecord(Struct, frozen=True, kw_only=True):
 
     id: str
     tool: str
-    status: str
+    status: AnyCallStatus
     run_id: str | None = None
     source: str | None = None
     tool_version: str | None = None
@@ -206,7 +240,28 @@ class CallRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
+        """Whether it has its outcome, which never changes again."""
         return self.status not in UNSETTLED
+
+    @property
+    def created(self) -> datetime | None:
+        """`created_at` as a time with its zone; likewise the others below."""
+        return time_of(self.created_at)
+
+    @property
+    def finished(self) -> datetime | None:
+        """`finished_at`: when it was settled."""
+        return time_of(self.finished_at)
+
+    @property
+    def due(self) -> datetime | None:
+        """`deadline`: until when its caller waits."""
+        return time_of(self.deadline)
+
+    @property
+    def expires(self) -> datetime | None:
+        """`expires_at`: until when it can be approved or answered."""
+        return time_of(self.expires_at)
 
 
 class CallPage(Struct, frozen=True, kw_only=True):

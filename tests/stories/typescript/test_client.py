@@ -58,7 +58,7 @@ def environment(gateway: RunningGateway, folder: Path) -> dict[str, str]:
 @requirement("TS-client", "TS-typed-errors", "TS-retries")
 def test_the_client_does_what_its_story_says(app: Path, tmp_path: Path) -> None:
     with running_gateway(tmp_path, CONFIG + AGENT, env=ENVIRONMENT, files={**TOOLS, "script.toml": SCRIPT}) as gateway:
-        command = ["node", "--test", "--test-reporter=spec", str(app / "out/story.js")]
+        command = ["node", "--test-reporter=spec", str(app / "out/story.js")]
         env = environment(gateway, tmp_path)
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

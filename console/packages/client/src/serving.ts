@@ -217,6 +217,7 @@ class FunctionServer {
     if (tool === undefined) return { error: `This tool server does not serve '${toolName}'.` };
     if (await this.mayHaveRun(call.offer, tool)) return { error: INTERRUPTED };
     if (!isIdempotent(tool) && !(await this.claim(call))) return null;
+    if (this.stopping.aborted) return isIdempotent(tool) ? null : { error: NOT_BEGUN };
     call.isStarted = true;
     const reports = new Reports((progress, total, message) => this.report(call, progress, total, message));
     const context: CallContext = { callId: call.id, tool: toolName, attempt: call.attempt, signal: this.abandoned.signal, progress: reports.take };
@@ -302,14 +303,14 @@ class FunctionServer {
     }
   }
 
-  /** Gives running calls the grace period, abandons the others, and answers those that were abandoned. */
+  /** Gives running calls the grace period, and answers those that it ends. What was not begun goes to another server. */
   private async shutDown(): Promise<void> {
-    const unfinished = [...this.open.values()];
-    const running = Promise.all(unfinished.filter((call) => call.isOurs).map((call) => call.work));
+    const running = [...this.open.values()].filter((call) => call.isOurs);
     const over = new AbortController();
-    await Promise.race([running, sleep(this.options.grace ?? 10_000, over.signal).catch(() => undefined)]);
+    const grace = sleep(this.options.grace ?? 10_000, over.signal).catch(() => undefined);
+    await Promise.race([Promise.all(running.map((call) => call.work)), grace]);
     over.abort();
-    const abandoned = unfinished.filter((call) => this.open.has(call.id));
+    const abandoned = running.filter((call) => this.open.has(call.id));
     this.abandoned.abort(new JackfieldError("interrupted", INTERRUPTED));
     if (abandoned.length === 0) return;
     await Promise.race([Promise.all(abandoned.map((call) => this.answerAbandoned(call))), sleep(LAST_ANSWER_MS)]);
@@ -320,7 +321,7 @@ class FunctionServer {
     try {
       const tool = this.functions.get(call.offer.toolName);
       if (call.answer === null && tool !== undefined && (await this.isIdempotent(call.offer.toolName, tool))) return;
-      call.answer ??= { error: call.isStarted ? INTERRUPTED : NOT_BEGUN };
+      call.answer ??= { error: INTERRUPTED };
       await this.submit(call);
     } catch (fault) {
       this.warn(`Call ${call.id} was left without an answer. ${String(fault)}`);
