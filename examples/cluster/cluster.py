@@ -134,23 +134,17 @@ def main() -> None:
             database.start()
         env = {
             "JACKFIELD_STORE": options.store or database.url,
+            "WORKER_KEY": _kept(folder / "worker.key", secrets.token_urlsafe(32)),
             "JACKFIELD_ADMIN_KEY": _kept(folder / "admin.key", secrets.token_urlsafe(32)),
             "JACKFIELD_VAULT_KEY": _kept(
                 folder / "vault.key", base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
             ),
         }
-        ports = [_free_port() for _ in range(options.gateways)]
-        for number, port in enumerate(ports, start=1):
-            name = f"gateway-{number}"
-            own = {"JACKFIELD_PORT": str(port), "JACKFIELD_DATA": str(folder / name)}
-            _begin(Process(name, [_program("jackfield"), "serve"], folder, env | own), processes)
-            if number == 1:  # it makes the tables
-                _wait_for(f"http://127.0.0.1:{port}/healthz", processes[0], folder)
-        for port, gateway in zip(ports, processes, strict=True):
-            _wait_for(f"http://127.0.0.1:{port}/healthz", gateway, folder)
-        _balance(ports, options.port, folder, processes)
+        ports = _serve(options.gateways, folder, env, processes)
         url = f"http://127.0.0.1:{options.port}"
+        _balance(ports, options.port, folder, processes)
         _wait_for(f"{url}/healthz", processes[-1], folder)
+        _work(options.workers, url, folder, env, processes)
         _say(f"The cluster is up at {url}.")
         _say(f"  export JACKFIELD_URL={url} JACKFIELD_KEY=$(cat {folder / 'admin.key'})")
         for one in processes:
@@ -160,6 +154,8 @@ def main() -> None:
     except KeyboardInterrupt:
         _say("Stopping.")
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # a terminal sends it to all; who has it ends by itself
         for one in reversed(processes):
             one.stop()
         if database is not None:
@@ -169,10 +165,36 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Start a cluster on this machine.")
     parser.add_argument("--gateways", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2, help="processes of 'jackfield work', as on other machines")
     parser.add_argument("--port", type=int, default=8420, help="of the balancer")
     parser.add_argument("--store", help="the URL of a PostgreSQL database; default: one of our own")
     parser.add_argument("--folder", type=Path, default=HERE / ".cluster", help="for data, keys and logs")
     return parser.parse_args()
+
+
+def _serve(count: int, folder: Path, env: dict[str, str], processes: list[Process]) -> list[int]:
+    """The gateways; where each listens."""
+    ports = [_free_port() for _ in range(count)]
+    for number, port in enumerate(ports, start=1):
+        name = f"gateway-{number}"
+        own = {"JACKFIELD_PORT": str(port), "JACKFIELD_DATA": str(folder / name)}
+        _begin(Process(name, [_program("jackfield"), "serve"], folder, env | own), processes)
+        if number == 1:  # it makes the tables
+            _wait_for(f"http://127.0.0.1:{port}/healthz", processes[0], folder)
+    for port, gateway in zip(ports, processes, strict=True):
+        _wait_for(f"http://127.0.0.1:{port}/healthz", gateway, folder)
+    return ports
+
+
+def _work(count: int, url: str, folder: Path, keys: dict[str, str], processes: list[Process]) -> None:
+    """Tool servers with the files of `elsewhere/`. On another machine nothing but the URL would be different."""
+    for number in range(1, count + 1):
+        name = f"worker-{number}"
+        own = {"JACKFIELD_KEY": keys["WORKER_KEY"], "JACKFIELD_DATA": str(folder / name)}
+        command = [_program("jackfield"), "work", "--gateway", url, "--config", HERE / "elsewhere" / "jackfield.toml"]
+        _begin(Process(name, command, folder, own), processes)
+    if count:
+        _wait_for(f"{url}/api/v1/tools/invoice", processes[-1], folder, key=keys["JACKFIELD_ADMIN_KEY"])
 
 
 def _balance(ports: list[int], port: int, folder: Path, processes: list[Process]) -> None:
@@ -201,11 +223,12 @@ def _begin(process: Process, processes: list[Process]) -> None:
     processes.append(process)
 
 
-def _wait_for(url: str, process: Process, folder: Path) -> None:
+def _wait_for(url: str, process: Process, folder: Path, *, key: str = "") -> None:
+    request = urllib.request.Request(url, headers={"x-api-key": key} if key else {})
     end = time.monotonic() + START_SECONDS
     while process.ended is None and time.monotonic() < end:
         try:
-            urllib.request.urlopen(url, timeout=2).close()
+            urllib.request.urlopen(request, timeout=2).close()
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
         else:

@@ -31,6 +31,12 @@ class Database:
         return f"postgresql://jackfield@127.0.0.1:{self._port}/postgres"
 
     def start(self) -> None:
+        try:
+            self._run("postgres", "--version", check=True)
+        except (OSError, subprocess.CalledProcessError) as fault:
+            raise SystemExit(
+                f"PostgreSQL cannot be run here ({fault}). As root: install it where 'nobody' can read."
+            ) from None
         data = self._folder / "data"
         if not data.exists():
             self._folder.mkdir(parents=True)
@@ -64,7 +70,7 @@ class Database:
 
     def _run(self, program: str, *arguments: object, check: bool = False) -> subprocess.CompletedProcess:
         command = [self._programs / program, *arguments]
-        return subprocess.run(command, **self._as_user, cwd=self._folder, capture_output=True, text=True, check=check)
+        return subprocess.run(command, **self._as_user, cwd="/", capture_output=True, text=True, check=check)
 
 
 def _programs() -> Path:

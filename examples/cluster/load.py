@@ -56,14 +56,19 @@ async def call(client, tool, number, said, gateways) -> None:
         else:
             gateways[f"gateway {answer.headers.get('x-gateway', '').rpartition(', ')[2]}"] += 1
             if answer.is_success:
-                cents = number * (100 + len(f"plum {number}"))
-                said["right" if answer.json()["result"]["cents"] == cents else "wrong"] += 1
+                said[judge(answer.json(), cents=number * (100 + len(f"plum {number}")))] += 1
                 return
             said[f"answered {answer.status_code}"] += 1
         await asyncio.sleep(PAUSE_SECONDS)
     raise SystemExit(
         f"Call {number} was not answered in {TRIES} tries: {dict(said)}. Is the cluster up at {client.base_url}?"
     )
+
+
+def judge(call, cents) -> str:
+    if call["status"] != "completed":
+        return f"{call['status']} ({call['error']['code']})"
+    return "right" if call["result"]["cents"] == cents else "wrong"
 
 
 def _options() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""examples/cluster: the balancer, three gateways on PostgreSQL, and calls that go on when one is killed."""
+"""examples/cluster: balancer, gateways on PostgreSQL, workers; calls go on when a gateway is killed."""
 
 import os
 import re
@@ -23,8 +23,9 @@ CALLS = 300
 def test_calls_go_on_when_a_gateway_of_the_example_is_killed(tmp_path: Path, postgres_url: str) -> None:
     with running_cluster(tmp_path, postgres_url) as (environment, log):
         [pid] = re.findall(r"gateway-2: pid (\d+)", log.read_text())
-        before, during = load(environment), load(environment)
+        before, elsewhere, during = load(environment), load(environment, tool="invoice"), load(environment)
         assert len(gateways(before)) == 3
+        gateways(elsewhere)
         os.kill(int(pid), signal.SIGKILL)
         gateways(during)
         eventually(lambda: "gateway-2 ended with -9, and is started anew." in log.read_text())
@@ -48,8 +49,8 @@ def running_cluster(folder: Path, store: str) -> Iterator[tuple[dict[str, str], 
         assert cluster.wait(WITHIN) == 0, log.read_text()
 
 
-def load(environment: dict[str, str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "load.py", "--calls", str(CALLS)]
+def load(environment: dict[str, str], *, tool: str = "price") -> subprocess.Popen[str]:
+    command = [sys.executable, "load.py", "--calls", str(CALLS), "--tool", tool]
     return subprocess.Popen(command, cwd=CLUSTER, env=environment, stdout=PIPE, stderr=STDOUT, text=True)
 
 
