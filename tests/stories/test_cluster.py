@@ -16,7 +16,7 @@ from tests.waiting import eventually
 
 CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
 WITHIN = 60
-CALLS = 300
+CALLS = 120
 
 
 @requirement("SCALE-example-cluster")
@@ -35,7 +35,7 @@ def test_calls_go_on_when_a_gateway_of_the_example_is_killed(tmp_path: Path, pos
 def running_cluster(folder: Path, store: str) -> Iterator[tuple[dict[str, str], Path]]:
     """The environment of its clients, and what it printed."""
     port, log = free_port(), folder / "printed"
-    options = ["--store", store, "--port", str(port), "--folder", str(folder / "cluster")]
+    options = ["--store", store, "--port", str(port), "--folder", str(folder / "cluster"), "--workers", "1"]
     with log.open("wb") as file:
         command = [sys.executable, "cluster.py", *options]
         cluster = subprocess.Popen(command, cwd=CLUSTER, env=clean_environment(), stdout=file, stderr=file)
