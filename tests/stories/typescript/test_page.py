@@ -45,7 +45,8 @@ def paste(blocks: list[Block], gateway: RunningGateway, programs: Path) -> list[
     for block in blocks:
         commands = re.sub(r"\bnode (\w+)\.ts", rf"node {programs}/out/\1.js", block.commands)
         if block.commands == SERVER:
-            script += f"{commands.strip()} >{served} & server=$!\nuntil grep -q serving {served}; do sleep 0.05; done\n"
+            script += f"{commands.strip()} >{served} & server=$!\n"
+            script += f"until grep -qs serving {served}; do sleep 0.1; done\n"
         else:
             script += f"{commands}\necho '{MARK}'\n"
     script += f"kill -INT $server; wait $server; tail -n 1 {served}\n"
