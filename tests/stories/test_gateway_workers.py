@@ -204,7 +204,7 @@ def test_one_port_has_one_set_of_figures_one_reload_and_says_which_worker_logs(t
 
 @requirement("SCALE-workers-replaced", "SCALE-workers-signals")
 async def test_under_load_a_killed_worker_is_replaced_and_no_call_is_lost(trio: RunningGateway) -> None:
-    before = await asyncio.to_thread(processes, trio)
+    before = await asyncio.to_thread(eventually, lambda: whole(trio, 3))
     victim = min(before)
     answers: list[int] = []
 

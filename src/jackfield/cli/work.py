@@ -76,7 +76,10 @@ def work(options: Namespace) -> int:
     plan = plan_of(options)
     secrets = plan.place.secrets
     set_up_logging(os.environ.get("JACKFIELD_LOG", "text"), secrets=lambda: secrets.used, tokens=secrets.tokens)
-    return asyncio.run(Work(plan, find_address(options.url, options.key)).run())
+    address = find_address(options.url, options.key)
+    if address.key is not None and not (address.key.isascii() and address.key.isprintable()):
+        raise UsageError("The key has a line break or another character that no key has. Give its first line only.")
+    return asyncio.run(Work(plan, address).run())
 
 
 def plan_of(options: Namespace) -> Plan:
