@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -149,7 +150,6 @@ def main() -> None:
         _say(f"  export JACKFIELD_URL={url} JACKFIELD_KEY=$(cat {folder / 'admin.key'})")
         for one in processes:
             _say(f"  {one.name}: pid {one.pid}")
-        _say("ready")
         _look_after(processes)
     except KeyboardInterrupt:
         _say("Stopping.")
@@ -210,12 +210,17 @@ def _balance(ports: list[int], port: int, folder: Path, processes: list[Process]
 
 
 def _look_after(processes: list[Process]) -> None:
-    while True:
-        time.sleep(0.2)
+    """Until a signal comes, which is looked at between the starts, so that nothing is left behind."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    _say("ready")
+    while not stop.wait(0.2):
         for one in processes:
-            if one.ended is not None:
-                _say(f"{one.name} ended with {one.ended}, and is started anew.")
+            if (ended := one.ended) is not None:
                 one.start()
+                _say(f"{one.name} ended with {ended}, and is started anew.")
+    _say("Stopping.")
 
 
 def _begin(process: Process, processes: list[Process]) -> None:
