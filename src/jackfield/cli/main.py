@@ -35,8 +35,8 @@ class CommandEntry(Struct, frozen=True):
 
 COMMANDS = {
     "serve": CommandEntry("serve", "run the gateway"),
-    "work": CommandEntry("work", "run tool files here for a gateway that is elsewhere"),
     "init": CommandEntry("init", "create a small working project"),
+    "work": CommandEntry("work", "run tool files here for a gateway that is elsewhere"),
     "tools": CommandEntry("tools", "list or search tools, or show one in detail"),
     "resources": CommandEntry("reading", "list resources and their templates, or read one"),
     "prompts": CommandEntry("reading", "list prompts, or get one with its arguments"),
