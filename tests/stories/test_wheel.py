@@ -1,5 +1,6 @@
 """The wheel in a fresh environment: no Node, no repository, only what `make wheel` has put into it."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -24,11 +25,11 @@ BUILT = ROOT / "src/jackfield/console/dist/index.html"
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make wheel` makes, elsewhere, so that `dist/` stays as it is."""
+    """What `make release` makes, elsewhere, so that `dist/` stays as it is."""
     if not BUILT.is_file():
         pytest.skip("needs a built console: make console, where npm is there")
     out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, ROOT / "make/wheel.py", "--out", out)
+    run(sys.executable, ROOT / "make/release.py", "--out", out)
     return out / f"jackfield-{__version__}-py3-none-any.whl"
 
 
@@ -91,7 +92,7 @@ def test_the_wheel_serves_with_the_console_in_an_empty_folder(installed: Path, t
 
 @requirement("OPS-wheel")
 def test_the_sdist_has_what_a_build_needs_and_no_tests(wheel: Path) -> None:
-    (sdist,) = wheel.parent.glob("*.tar.gz")
+    sdist = wheel.with_name(f"jackfield-{__version__}.tar.gz")
     with tarfile.open(sdist) as archive:
         top = {name.split("/")[1] for name in archive.getnames()}
         assert "src" in top
@@ -101,6 +102,26 @@ def test_the_sdist_has_what_a_build_needs_and_no_tests(wheel: Path) -> None:
             "jackfield",
             f"jackfield-{__version__}.dist-info",
         }
+
+
+@requirement("OPS-release")
+def test_a_release_has_packages_for_npm_what_an_image_needs_and_checksums(wheel: Path) -> None:
+    listed = dict(reversed(line.split()) for line in (wheel.parent / "SHA256SUMS").read_text().splitlines())
+    made = {path.name: path for path in wheel.parent.iterdir() if path.name != "SHA256SUMS"}
+    assert (
+        set(listed)
+        == set(made)
+        == {
+            f"jackfield-{__version__}-py3-none-any.whl",
+            f"jackfield-{__version__}.tar.gz",
+            f"jackfield-{__version__}-image.tar.gz",
+            f"jackfield-client-{__version__}.tgz",
+            f"jackfield-react-{__version__}.tgz",
+        }
+    )
+    assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in made.items()} == listed
+    with tarfile.open(made[f"jackfield-client-{__version__}.tgz"]) as archive:
+        assert {"package/dist/index.js", "package/dist/index.d.ts", "package/README.md"} <= set(archive.getnames())
 
 
 def test_without_a_console_no_wheel_is_built(tmp_path: Path) -> None:
