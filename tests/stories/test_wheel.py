@@ -106,7 +106,8 @@ def test_the_sdist_has_what_a_build_needs_and_no_tests(wheel: Path) -> None:
 
 @requirement("OPS-release")
 def test_a_release_has_packages_for_npm_what_an_image_needs_and_checksums(wheel: Path) -> None:
-    listed = dict(reversed(line.split()) for line in (wheel.parent / "SHA256SUMS").read_text().splitlines())
+    lines = (wheel.parent / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    listed = {name: digest for digest, name in (line.split() for line in lines)}
     made = {path.name: path for path in wheel.parent.iterdir() if path.name != "SHA256SUMS"}
     assert (
         set(listed)
