@@ -233,7 +233,7 @@ async def test_a_server_gets_calls_of_the_tools_it_names_only(api: Api, at: Pend
         ("crm", {"tools": "confirmAction"}, 403),
         ("crm", {"tools": "ext_job,add"}, 403),
         ("server", {"tools": "echo"}, 400),
-        ("crm", {"limit": 0}, 400),
+        ("crm", {"limit": -1}, 400),
         ("crm", {"client": "a/b"}, 400),
         ("crm", {"tool": "ext_job"}, 400),
     ],
