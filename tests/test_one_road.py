@@ -16,6 +16,8 @@ TOOL_EXECUTOR, JOURNAL = "runs/tool_executor.py", "agents/journal.py"
 HANDLER = "calls/execute_api.py"
 COMPOSING = {"gateway/gateway.py"}
 """Where the handlers of built-in tools are handed to their source."""
+ELSEWHERE = "cli/remote_files.py"
+"""`jackfield work`: a tool server on another machine. Its calls have taken the pipeline at the gateway."""
 
 
 @cache
@@ -61,7 +63,7 @@ def _imports(tree: ast.Module, dotted: str, package: str, last: str, names: tupl
 def test_only_the_executor_has_sources_execute_and_only_the_pipeline_has_the_executor() -> None:
     """`Pipeline` → `Executor` → `SourceRegistry.execute` → `Source.execute`. The store's `execute` is SQL's."""
     executing = {module for module in users_of("execute") if not module.startswith((SOURCES, STORE))}
-    assert executing == {EXECUTOR}
+    assert executing == {EXECUTOR, ELSEWHERE}
     assert users_of("carry_out") == {EXECUTOR, PIPELINE}
     assert users_of("execute_unrecorded") == {PIPELINE}
     assert users_of("work_of") == {PIPELINE, TOOL_EXECUTOR}
@@ -80,6 +82,7 @@ def test_a_built_in_tools_script_runs_only_in_the_step_that_the_pipeline_prepare
     users = {user for user in importers_of("sources/base.py", "InTransaction") if not user.startswith("calls/")}
     assert users == {
         AGENT_TOOLS,
+        ELSEWHERE,
         JOURNAL,
         TOOL_EXECUTOR,
         "sources/builtin.py",
@@ -112,5 +115,6 @@ def test_no_package_on_the_road_knows_a_source_by_its_class() -> None:
     users = {user for kind in kinds for user in importers_of(f"sources/{kind}")} - {
         "catalog/stored_tools.py",
         "programs/source.py",
+        ELSEWHERE,
     }
     assert {user.split("/")[0] for user in users} == {"gateway", "sources"}
