@@ -116,6 +116,7 @@ def _parsed(raw: Raw) -> McpDefinition:
     if len(bytes(raw)) > MAX_DEFINITION:
         raise UnusableTool(f"A tool is left out: its definition has more than the {MAX_DEFINITION:,} bytes allowed.")
     try:
+        msgspec.json.decode(raw)  # all of it: what is no field of ours is looked at later
         definition = msgspec.json.decode(raw, type=McpDefinition)
     except UNREADABLE as fault:
         raise UnusableTool(f"{_which(raw)} is left out: {fault}. Correct it at the server.") from None
@@ -168,8 +169,5 @@ def _tool(definition: McpDefinition, raw: Raw, rules: ListingRules) -> Tool:
 
 def _unknown_members(raw: Raw) -> dict[str, Any]:
     """Those of a definition that the gateway has no use for; a later revision may have more of them."""
-    try:
-        members = msgspec.json.decode(raw, type=dict[str, Raw])
-        return {key: msgspec.json.decode(value) for key, value in members.items() if key not in _KNOWN}
-    except UNREADABLE as fault:
-        raise UnusableTool(f"{_which(raw)} is left out: {fault}. Correct it at the server.") from None
+    members = msgspec.json.decode(raw, type=dict[str, Raw])
+    return {key: msgspec.json.decode(value) for key, value in members.items() if key not in _KNOWN}
